@@ -1,0 +1,34 @@
+"""Errors that are meant to be read by the person who caused or can mend them."""
+
+
+class InputError(ValueError):
+    """Bad input: a file, column, row, option or config key that is not as it must be.
+
+    The message is one line. It names the offending thing, what was found there and what is
+    expected. The command line prints it alone, without a traceback, and exits with code 2.
+    """
+
+
+class MethodFailure(RuntimeError):
+    """A method ended without a graph, for a reason that is itself a result.
+
+    Parameters
+    ----------
+    status : str
+        One of ``FAILURE_STATUSES``.
+    reason : str
+        One line: what happened, with the numbers that show it.
+    """
+
+    def __init__(self, status: str, reason: str):
+        if status not in FAILURE_STATUSES:
+            raise ValueError(f"unknown failure status {status!r}: one of {FAILURE_STATUSES}")
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+FAILURE_STATUSES = ("timeout", "nan", "overflow", "oom", "unavailable", "error")
+"""How a fit can fail: the wall-clock limit passed; a loss, parameter or constraint became NaN or
+infinite; a constant was not finite at construction; memory ran out; an optional dependency or
+its weights are missing; anything else."""

@@ -1,0 +1,163 @@
+"""The contract between a causal discovery method and everything that uses one.
+
+A method is a function from data to a weighted and a binary graph, with a name, the kind of data
+it takes, and its default settings with their source. Registering it here is all that is needed
+for the command line, the workflow, the tables and the figures to know it::
+
+    @register(
+        name="sortnregress",
+        data="observational",
+        defaults={"threshold": 0.3},
+        source="Reisach et al. 2021; cut 0.3 as in the SDCD paper's run",
+    )
+    def fit(X, intervened, names, seed, *, threshold):
+        ...
+        return Graph(adjacency=np.abs(weights) > threshold, weights=weights)
+
+One file in ``sdcd/baselines/`` holds one method or one family of variants. Heavy libraries are
+imported inside ``fit``, so that listing the methods costs milliseconds.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+
+from sdcd.errors import InputError
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What a method returns.
+
+    Attributes
+    ----------
+    adjacency : int8 (d, d)
+        ``adjacency[i, j] == 1`` means an edge i -> j. Both ``[i, j]`` and ``[j, i]`` set mean an
+        undirected edge. Not necessarily acyclic: methods are scored on what they return.
+    weights : float64 (d, d) or None
+        Non-negative strength of each edge, larger meaning surer; ``None`` if the method has none.
+    diagnostics : dict
+        JSON-compatible facts about the run (epochs, final penalty, threshold, ...).
+    arrays : dict of str to array
+        Further arrays to keep beside the graph (for SDCD: stage 1's mask as ``selected``).
+    """
+
+    adjacency: np.ndarray
+    weights: np.ndarray | None = None
+    diagnostics: dict = field(default_factory=dict)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self):
+        object.__setattr__(self, "adjacency", np.ascontiguousarray(self.adjacency, dtype=np.int8))
+        if self.weights is not None:
+            object.__setattr__(
+                self, "weights", np.ascontiguousarray(self.weights, dtype=np.float64)
+            )
+
+
+FitFunction = Callable[..., Graph]
+"""``fit(X, intervened, names, seed, **params) -> Graph`` with X float32 (n, d), intervened bool
+(n, d), names a tuple of d strings, seed an int; raises :class:`~sdcd.errors.MethodFailure`."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A registered method: see the module's docstring for what each field is for."""
+
+    name: str
+    data: Literal["observational", "interventional"]
+    defaults: Mapping[str, object]
+    source: str
+    fit: FitFunction
+    module: str
+
+    def parameters(self, settings: Mapping[str, object]) -> dict[str, object]:
+        """Defaults overridden by ``settings``.
+
+        Raises
+        ------
+        InputError
+            If a setting is not a parameter of the method, or has another type than its default.
+        """
+        for key, value in settings.items():
+            if key not in self.defaults:
+                known = ", ".join(self.defaults) or "none"
+                raise InputError(f"method {self.name}: unknown parameter {key!r} (known: {known})")
+            _check_type(self.name, key, value, self.defaults[key])
+        return {**self.defaults, **settings}
+
+
+def register(
+    *,
+    name: str,
+    data: Literal["observational", "interventional"],
+    defaults: Mapping[str, object],
+    source: str,
+) -> Callable[[FitFunction], FitFunction]:
+    """Register the decorated function as the method ``name``.
+
+    Parameters
+    ----------
+    name : str
+        As it appears in commands, config, tables and figures.
+    data : "observational" or "interventional"
+        An observational method refuses data with interventions; an interventional one takes both.
+    defaults : mapping
+        Every parameter with its default, JSON-compatible. ``None`` accepts any type.
+    source : str
+        Where the method and its default settings come from, in one line.
+    """
+
+    def decorate(fit: FitFunction) -> FitFunction:
+        if name in _METHODS and _METHODS[name].module != fit.__module__:
+            raise ValueError(f"two methods are called {name!r}")
+        _METHODS[name] = Method(
+            name, data, MappingProxyType(dict(defaults)), source, fit, fit.__module__
+        )
+        return fit
+
+    return decorate
+
+
+def methods() -> dict[str, Method]:
+    """All registered methods by name, SDCD and its variants first, then the baselines."""
+    _discover()
+    return dict(_METHODS)
+
+
+def method(name: str) -> Method:
+    """The method called ``name``; :class:`InputError` lists the known ones if there is none."""
+    known = methods()
+    if name not in known:
+        raise InputError(f"unknown method {name!r} (known: {', '.join(known)})")
+    return known[name]
+
+
+_METHODS: dict[str, Method] = {}
+
+
+@cache
+def _discover() -> None:
+    importlib.import_module("sdcd.variants")
+    baselines = importlib.import_module("sdcd.baselines")
+    for module in sorted(pkgutil.iter_modules(baselines.__path__), key=lambda m: m.name):
+        if not module.name.startswith("_"):
+            importlib.import_module(f"sdcd.baselines.{module.name}")
+
+
+def _check_type(method: str, key: str, value: object, default: object) -> None:
+    if default is None:
+        return
+    expected = type(default)
+    if expected is float and type(value) is int:
+        return
+    if type(value) is not expected:
+        raise InputError(
+            f"method {method}: parameter {key!r} is {value!r}, expected {expected.__name__}"
+        )
