@@ -1,0 +1,30 @@
+"""The paper's grids: which data sets and methods each experiment has at each scale."""
+
+RUN_COLUMNS = (
+    "experiment",
+    "method",
+    "d",
+    "s",
+    "fraction",
+    "mechanism",
+    "seed",
+    "status",
+    "reason",
+    "shortened",
+    "shd",
+    "shd_cpdag",
+    "precision",
+    "recall",
+    "f1",
+    "average_precision",
+    "n_edges",
+    "is_dag",
+    "seconds",
+    "peak_rss_mb",
+    "stage1_epochs",
+    "stage1_mask_density",
+    "stage1_mask_recall",
+    "stage2_epochs",
+    "last_gamma",
+)
+"""Columns of a table of runs, ours or the published logs', one row per fit."""
