@@ -1,0 +1,1 @@
+"""The methods that SDCD is compared with, one file each."""

@@ -42,7 +42,8 @@ class Engine(Protocol):
 
     def epoch(self, order: np.ndarray, gamma: float) -> None:
         """One pass: batches of ``order`` (int64, a permutation of the training rows), last one
-        short, one Adam step (beta1 0.9, beta2 0.999, eps 1e-8) each."""
+        short, one Adam step (beta1 0.9, beta2 0.999, eps 1e-8) each.
+        """
 
     def validation_loss(self) -> float:
         """Sum over batches of the validation rows, in order, of the batch mean of -score."""

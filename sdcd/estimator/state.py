@@ -57,7 +57,7 @@ class StageState:
     right: np.ndarray
 
     def copy(self) -> "StageState":
-        """A copy that shares no array with this one (the candidates, never written, are shared)."""
+        """Copy the arrays; the candidates, which are never written, are shared."""
         own = {}
         for field in fields(self):
             value = getattr(self, field.name)

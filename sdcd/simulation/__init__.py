@@ -1,0 +1,1 @@
+"""Simulated data: the paper's own, and those of the DCDI benchmark."""
