@@ -1,0 +1,146 @@
+"""Data sets: values, which of them were set by interventions, names, and the true graph."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sdcd.errors import InputError
+from sdcd.files import read_npz, write_npz
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Rows of d variables, as every method takes them.
+
+    Attributes
+    ----------
+    X : float32 (n, d)
+        Values, finite. Any real numeric array is accepted and cast.
+    intervened : bool (n, d)
+        ``intervened[r, j]`` is true if an intervention set variable j in row r; a row without any
+        is observational. Zeros and ones are accepted and cast.
+    names : tuple of d str
+        Names of the variables, distinct and not empty.
+    adjacency : int8 (d, d) or None
+        The true graph where it is known: 1 at ``[i, j]`` means i -> j. No self-loops.
+
+    Raises
+    ------
+    InputError
+        If a shape, a type or a value is not as said above.
+    """
+
+    X: np.ndarray
+    intervened: np.ndarray
+    names: tuple[str, ...]
+    adjacency: np.ndarray | None = None
+
+    def __post_init__(self):
+        X = np.asarray(self.X)
+        if X.ndim != 2 or 0 in X.shape:
+            raise InputError(f"X has shape {X.shape}, expected (rows, variables), neither zero")
+        if X.dtype.kind not in "fiub":
+            raise InputError(f"X has dtype {X.dtype}, expected real numbers")
+        names = _checked_names(self.names, X.shape[1])
+        _check_finite(X, names)
+        with np.errstate(over="ignore"):
+            X = np.ascontiguousarray(X, dtype=np.float32)
+        _check_finite(X, names, "beyond the range of float32")
+        object.__setattr__(self, "X", X)
+        object.__setattr__(self, "names", names)
+        object.__setattr__(
+            self, "intervened", _zero_one("intervened", self.intervened, X.shape, bool)
+        )
+        if self.adjacency is not None:
+            d = X.shape[1]
+            adjacency = _zero_one("adjacency", self.adjacency, (d, d), np.int8)
+            if adjacency.diagonal().any():
+                loop = names[int(adjacency.diagonal().argmax())]
+                raise InputError(f"adjacency has a self-loop at {loop!r}, expected none")
+            object.__setattr__(self, "adjacency", adjacency)
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.X.shape[0]
+
+    @property
+    def d(self) -> int:
+        """Number of variables."""
+        return self.X.shape[1]
+
+
+def write_dataset(path: str | Path, dataset: Dataset) -> None:
+    """Write ``dataset`` as ``.npz`` with the arrays ``X``, ``intervened``, ``names``, ``adjacency``.
+
+    The bytes depend on the data set alone. ``adjacency`` is left out where it is not known.
+    """
+    arrays = {
+        "X": dataset.X,
+        "intervened": dataset.intervened,
+        "names": np.array(dataset.names, dtype=np.str_),
+    }
+    if dataset.adjacency is not None:
+        arrays["adjacency"] = dataset.adjacency
+    write_npz(path, **arrays)
+
+
+def read_dataset(path: str | Path) -> Dataset:
+    """Read a data set written by :func:`write_dataset`, or an ``.npz`` like it.
+
+    ``intervened`` may be absent (all rows are observational), and so may ``names``
+    (``X0``, ``X1``, ...) and ``adjacency``.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, is not an ``.npz``, or does not hold a data set.
+    """
+    path = Path(path)
+    arrays = read_npz(path)
+    if "X" not in arrays:
+        found = ", ".join(arrays) or "none"
+        raise InputError(f"{path}: no array 'X' (arrays found: {found})")
+    X = arrays["X"]
+    shape = X.shape if X.ndim == 2 else (0, 0)
+    try:
+        return Dataset(
+            X=X,
+            intervened=arrays.get("intervened", np.zeros(shape, dtype=bool)),
+            names=tuple(arrays.get("names", [f"X{j}" for j in range(shape[1])])),
+            adjacency=arrays.get("adjacency"),
+        )
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _checked_names(names: object, d: int) -> tuple[str, ...]:
+    names = tuple(names)
+    if len(names) != d:
+        raise InputError(f"{len(names)} names for {d} variables")
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"variable name {name!r}, expected a string that is not empty")
+    names = tuple(str(name) for name in names)
+    if len(set(names)) != d:
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"two variables are called {twice!r}, expected distinct names")
+    return names
+
+
+def _check_finite(X: np.ndarray, names: tuple[str, ...], what: str = "not finite") -> None:
+    if X.dtype.kind == "f" and not np.isfinite(X).all():
+        row, column = np.argwhere(~np.isfinite(X))[0]
+        raise InputError(
+            f"X[{row}, {column}] (variable {names[column]!r}) is {X[row, column]}: {what}"
+        )
+
+
+def _zero_one(what: str, array: object, shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    array = np.asarray(array)
+    if array.shape != shape:
+        raise InputError(f"{what} has shape {array.shape}, expected {shape}")
+    if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
+        raise InputError(f"{what} has other entries than 0 and 1")
+    return np.ascontiguousarray(array, dtype=dtype)
