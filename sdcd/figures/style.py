@@ -1,0 +1,191 @@
+"""What all figures share: one colour, marker and line per method, fonts, and how they are saved.
+
+Only matplotlib's object interface is used: no figure is kept by a global registry, and drawing one
+changes no setting of the caller's.
+"""
+
+import textwrap
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from sdcd.files import atomic_path
+
+
+@dataclass(frozen=True)
+class MethodStyle:
+    """How a method looks in every figure.
+
+    Attributes
+    ----------
+    color : str
+        ``#rrggbb``.
+    marker : str
+        Matplotlib marker, filled.
+    line : str or tuple
+        Matplotlib line style.
+    prominence : float
+        Multiplies line width and marker size; 1 except for SDCD.
+    """
+
+    color: str
+    marker: str
+    line: str | tuple
+    prominence: float = 1.0
+
+
+_DASHED = (0, (4, 1.6))
+_DOTTED = (0, (1.2, 1.4))
+_DASH_DOT = (0, (5, 1.5, 1.2, 1.5))
+
+# Colours are from the palettes of Okabe and Ito and of Paul Tol, made for colour-blind readers.
+# Neighbours in hue differ in lightness, marker and line as well, so that the figures also survive
+# a black-and-white printer. SDCD alone is vermilion.
+STYLES = {
+    "SDCD": MethodStyle("#D55E00", "o", "-", 1.5),
+    "SDCD-GPU": MethodStyle("#D55E00", "P", _DASHED, 1.3),
+    "DCDI-G": MethodStyle("#0072B2", "s", "-"),
+    "DCDI-DSF": MethodStyle("#56B4E9", "D", _DASHED),
+    "DCD-FG": MethodStyle("#882255", "^", "-"),
+    "GIES": MethodStyle("#117733", "v", "-"),
+    "DAGMA": MethodStyle("#332288", "D", _DASH_DOT),
+    "NOTEARS": MethodStyle("#44AA99", "<", "-"),
+    "NOBEARS": MethodStyle("#999933", ">", _DASHED),
+    "SCORE": MethodStyle("#CC79A7", "p", "-"),
+    "sortnregress": MethodStyle("#777777", "h", _DOTTED),
+    "AVICI": MethodStyle("#000000", "*", _DASH_DOT),
+    "NOCURL": MethodStyle("#8C6D31", "X", _DOTTED),
+    "SDCD-warm": MethodStyle("#E69F00", "o", _DASHED),
+    "SDCD-warm-nomask": MethodStyle("#CC6677", "D", _DOTTED),
+    "SDCD-no-s1": MethodStyle("#661100", "s", _DASH_DOT),
+    "SDCD-no-s1-2": MethodStyle("#AA4499", "^", _DASHED),
+    "SDCD-exp": MethodStyle("#6699CC", "v", _DASHED),
+    "SDCD-log": MethodStyle("#88AA00", "X", _DASH_DOT),
+}
+"""The methods of the paper, in the order of its tables and legends."""
+
+_SPARE_COLORS = ("#A6761D", "#1B7837", "#5E3C99", "#E7298A", "#2166AC", "#B2182B", "#4D4D4D")
+_SPARE_MARKERS = ("d", "H", "8", "P", "X", "p")
+_SPARE_LINES = ("-", _DASHED, _DASH_DOT, _DOTTED)
+
+REFERENCE_COLOR = "#222222"
+"""Of lines that are no method, such as the number of true edges."""
+
+PUBLISHED_ALPHA = 0.16
+"""Opacity of a published band."""
+
+
+def method_style(name: str) -> MethodStyle:
+    """The style of a method; a method that :data:`STYLES` lacks gets one computed from its name."""
+    if name in STYLES:
+        return STYLES[name]
+    number = zlib.crc32(name.encode())
+    number, color = divmod(number, len(_SPARE_COLORS))
+    number, marker = divmod(number, len(_SPARE_MARKERS))
+    line = number % len(_SPARE_LINES)
+    return MethodStyle(_SPARE_COLORS[color], _SPARE_MARKERS[marker], _SPARE_LINES[line])
+
+
+def in_order(names) -> list[str]:
+    """Methods in the order of :data:`STYLES`, then the unknown ones alphabetically."""
+    rank = {name: position for position, name in enumerate(STYLES)}
+    return sorted(dict.fromkeys(names), key=lambda name: (rank.get(name, len(rank)), name))
+
+
+@contextmanager
+def context() -> Iterator[None]:
+    """Matplotlib's settings for the project's figures, for the length of a ``with`` block."""
+    settings = {
+        "font.family": "DejaVu Sans",
+        "font.size": 9,
+        "axes.titlesize": 9.5,
+        "axes.labelsize": 9.5,
+        "xtick.labelsize": 8.5,
+        "ytick.labelsize": 8.5,
+        "legend.fontsize": 8.5,
+        "mathtext.fontset": "dejavusans",
+        "axes.linewidth": 0.8,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": "#e3e3e3",
+        "grid.linewidth": 0.6,
+        "lines.solid_capstyle": "round",
+        "figure.facecolor": "white",
+        "savefig.facecolor": "white",
+        "legend.frameon": False,
+        # Text stays text in the PDF: searchable, and set in a font that printers take (Type 42).
+        "pdf.fonttype": 42,
+        "svg.hashsalt": "sdcd",
+    }
+    with matplotlib.rc_context(settings):
+        yield
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of the given size in inches, not registered anywhere."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Figure, stem: str | Path) -> tuple[Path, Path]:
+    """Write ``stem.png`` (200 dots per inch) and ``stem.pdf``.
+
+    The bytes depend on the figure and the version of matplotlib alone: no dates, no names.
+
+    Returns
+    -------
+    tuple of Path
+        The PNG and the PDF.
+    """
+    stem = Path(stem)
+    png, pdf = stem.with_name(stem.name + ".png"), stem.with_name(stem.name + ".pdf")
+    with context():
+        with atomic_path(png) as temporary:
+            figure.savefig(temporary, dpi=200, metadata={"Software": None})
+        with atomic_path(pdf) as temporary:
+            figure.savefig(temporary, metadata={"CreationDate": None, "Producer": None})
+    return png, pdf
+
+
+def add_note(figure: Figure, text: str) -> None:
+    """Set a note in small type along the bottom edge, wrapped to the figure's width."""
+    characters = int(figure.get_figwidth() * 17)
+    wrapped = "\n".join(textwrap.wrap(text, characters))
+    figure.supxlabel(wrapped, fontsize=7.5, color="#444444", x=0.01, ha="left")
+
+
+def method_handle(name: str, *, hollow: bool = False) -> Line2D:
+    """A legend's entry for a method."""
+    style = method_style(name)
+    return Line2D(
+        [],
+        [],
+        color=style.color,
+        linestyle=style.line,
+        linewidth=1.2 * style.prominence,
+        marker=style.marker,
+        markersize=5 * style.prominence**0.5,
+        markerfacecolor="white" if hollow else style.color,
+        label=name,
+    )
+
+
+def plain_log_ticks(axes: Axes, axis: str = "y") -> None:
+    """Label a logarithmic axis 10, 20, 50, 100, ... instead of with powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    which = axes.yaxis if axis == "y" else axes.xaxis
+    which.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=30))
+    which.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    which.set_minor_formatter(NullFormatter())
