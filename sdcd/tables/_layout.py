@@ -1,0 +1,319 @@
+"""A table of cells as a reader sees it, and the three files it is written to."""
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from sdcd.files import atomic_path
+from sdcd.tables import _cells
+
+SOURCES = (
+    ("ours", _cells.ours_text),
+    ("paper", _cells.published_text),
+    ("difference", _cells.difference_text),
+    ("95 % CI", _cells.interval_text),
+)
+"""What stands in each cell, one under the other."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A printable table: text in every cell.
+
+    Attributes
+    ----------
+    caption : str
+        What the table shows, in sentences.
+    keys : sequence of str
+        Headings of the leading columns.
+    columns : sequence of str
+        Headings of the others.
+    rows : list of (tuple of str, list of dict)
+        For each row its keys, and for each column a mapping from source (one of :data:`SOURCES`, or
+        ``""`` for plain text) to text; a source that is empty is left out.
+    notes : list of str
+        Set under the table.
+    best : set of (row, column)
+        Cells whose value of ours is set in bold.
+    """
+
+    caption: str
+    keys: Sequence[str]
+    columns: Sequence[str]
+    rows: list[tuple[tuple[str, ...], list[Mapping[str, str]]]]
+    notes: list[str] = field(default_factory=list)
+    best: frozenset[tuple[int, int]] = frozenset()
+
+
+def by_setting(
+    cells: pd.DataFrame, caption: str, keys: Mapping[str, str], columns: str = "method"
+) -> Layout:
+    """Lay cells out with one row per setting and one column per method (or the reverse).
+
+    Parameters
+    ----------
+    cells : DataFrame
+        From :func:`sdcd.tables._cells.compare`.
+    caption : str
+        The caption.
+    keys : mapping of column name to heading
+        What the rows are; a key ``density`` is computed from d and s.
+    columns : str, default "method"
+        What the columns are.
+
+    Returns
+    -------
+    Layout
+        The lowest mean of ours in each row (or column, if the columns are not methods) is bold.
+        Notes explain NA, NT, the star of shortened runs and the reasons of failures.
+    """
+    cells = cells.reset_index(drop=True)
+    real_keys = [key for key in keys if key != "density"]
+    row_keys = list(dict.fromkeys(cells[real_keys].itertuples(index=False, name=None)))
+    if "method" not in real_keys:
+        row_keys = sorted(row_keys)
+    names = list(dict.fromkeys(cells[columns]))
+    if columns != "method":
+        names = sorted(names)
+    position = {
+        (tuple(row[key] for key in real_keys), row[columns]): row for _, row in cells.iterrows()
+    }
+    rows, means = [], []
+    for key in row_keys:
+        entries, row_means = [], []
+        for name in names:
+            cell = position.get((key, name))
+            if cell is None:
+                entries.append({})
+                row_means.append(float("nan"))
+                continue
+            entries.append({source: text(cell) for source, text in SOURCES if text(cell)})
+            row_means.append(cell["mean"] if cell["status"] == "ok" else float("nan"))
+        rows.append((_key_texts(keys, real_keys, key), entries))
+        means.append(row_means)
+    means = pd.DataFrame(means)
+    lowest = means.eq(
+        means.min(axis=1 if columns == "method" else 0), axis=0 if columns == "method" else 1
+    )
+    best = frozenset(zip(*[axis.tolist() for axis in lowest.to_numpy().nonzero()], strict=True))
+    headings = [f"{columns}={name}" if columns != "method" else str(name) for name in names]
+    return Layout(caption, list(keys.values()), headings, rows, _notes(cells), best)
+
+
+def _key_texts(keys, real_keys, values) -> tuple[str, ...]:
+    known = dict(zip(real_keys, values, strict=True))
+    texts = []
+    for key in keys:
+        if key == "density":
+            texts.append(f"{100 * known['s'] / ((known['d'] - 1) / 2):.0f} %")
+        elif key == "fraction":
+            texts.append(f"{known[key]:.2f}")
+        else:
+            texts.append(str(known[key]))
+    return tuple(texts)
+
+
+def _notes(cells: pd.DataFrame) -> list[str]:
+    notes = []
+    if (cells["status"] != "not_run").any():
+        notes.append("ours: mean ± sd over data sets (their number).")
+    notes.append("paper: as printed.")
+    if cells["n_pairs"].any():
+        notes.append(
+            "difference: ours − published, mean over the data sets that both have (their number), "
+            "and its 95 % confidence interval."
+        )
+    shown = set(cells["published_status"]) | set(cells["status"])
+    if "failed" in shown:
+        notes.append("NA: every run failed.")
+    if "not_tested" in shown:
+        notes.append("NT: not tested in the paper.")
+    for what in dict.fromkeys(cells.loc[cells["shortened"] != "", "shortened"]):
+        notes.append(f"* shortened: {what}.")
+    failed = cells[(cells["reason"] != "")]
+    for reason, group in failed.groupby("reason", sort=False):
+        where = ", ".join(
+            f"{method} at d = {', '.join(str(d) for d in sorted(set(rows['d'])))}"
+            for method, rows in group.groupby("method", sort=False)
+        )
+        notes.append(f"Failures of ours: {where}: {reason}.")
+    return notes
+
+
+def write_all(layout: Layout, data: pd.DataFrame, stem: str | Path) -> tuple[Path, Path, Path]:
+    """Write ``stem.csv`` (every number, one row per cell), ``stem.tex`` and ``stem.html``."""
+    stem = Path(stem)
+    paths = tuple(stem.with_name(stem.name + suffix) for suffix in (".csv", ".tex", ".html"))
+    with atomic_path(paths[0]) as temporary:
+        data.to_csv(temporary, index=False, lineterminator="\n")
+    for path, text in zip(paths[1:], (to_latex(layout), to_html(layout)), strict=True):
+        with atomic_path(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    return paths
+
+
+def to_latex(layout: Layout) -> str:
+    """The table as a LaTeX ``table`` (needs the packages booktabs and graphicx).
+
+    Each source of a row is a line of its own, named in the column after the keys.
+    """
+    sources = _sources(layout)
+    named = sources != [""]
+    head = [*layout.keys, *([""] if named else []), *layout.columns]
+    lines = [
+        r"% needs \usepackage{booktabs} and \usepackage{graphicx}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_latex(layout.caption)}}}",
+        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+        r"\begin{tabular}{" + "l" * len(head) + "}",
+        r"\toprule",
+        " & ".join(_latex(text) for text in head) + r" \\",
+        r"\midrule",
+    ]
+    for index, (keys, entries) in enumerate(layout.rows):
+        if index and named:
+            lines.append(r"\addlinespace")
+        used = [source for source in sources if any(source in entry for entry in entries)]
+        for line, source in enumerate(used or sources[:1]):
+            texts = [_latex(text) if line == 0 else "" for text in keys]
+            if named:
+                texts.append(_latex(source))
+            for column, entry in enumerate(entries):
+                text = _latex(entry.get(source, ""))
+                if source in ("ours", "") and text and (index, column) in layout.best:
+                    text = rf"\textbf{{{text}}}"
+                texts.append(text)
+            lines.append(" & ".join(texts) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}}", ""]
+    if layout.notes:
+        notes = " ".join(_latex(note) for note in layout.notes)
+        lines += [
+            r"\par\smallskip\begin{minipage}{\linewidth}\footnotesize " + notes,
+            r"\end{minipage}",
+        ]
+    lines += [r"\end{table}", ""]
+    return "\n".join(lines)
+
+
+def to_html(layout: Layout) -> str:
+    """The table as a complete HTML page that needs no other file."""
+    named = _sources(layout) != [""]
+    head = "".join(f"<th scope='col'>{html.escape(text)}</th>" for text in layout.keys)
+    head += "".join(
+        f"<th scope='col' class='value'>{html.escape(text)}</th>" for text in layout.columns
+    )
+    body = []
+    for index, (keys, entries) in enumerate(layout.rows):
+        texts = [f"<th scope='row'>{html.escape(text)}</th>" for text in keys]
+        for column, entry in enumerate(entries):
+            parts = []
+            for source, text in entry.items():
+                text = html.escape(text)
+                if source in ("ours", "") and (index, column) in layout.best:
+                    text = f"<b>{text}</b>"
+                css, prefix = _HTML_SOURCES[source]
+                parts.append(f"<span class='{css}'>{prefix}{text}</span>")
+            texts.append(f"<td>{''.join(parts)}</td>")
+        body.append(f"<tr>{''.join(texts)}</tr>")
+    notes = "".join(f"<li>{html.escape(note)}</li>" for note in layout.notes)
+    legend = (
+        "<p class='legend'><span class='ours'>ours</span> <span class='paper'>paper</span> "
+        "<span class='difference'>Δ difference by seed, with its 95 % interval</span></p>"
+        if named
+        else ""
+    )
+    return _PAGE.format(
+        title=html.escape(layout.caption.partition(".")[0]),
+        caption=html.escape(layout.caption),
+        legend=legend,
+        head=head,
+        body="\n".join(body),
+        notes=f"<ul class='notes'>{notes}</ul>" if notes else "",
+    )
+
+
+def _sources(layout: Layout) -> list[str]:
+    present = {source for _, entries in layout.rows for entry in entries for source in entry}
+    if not present or present == {""}:
+        return [""]
+    return [source for source, _ in SOURCES if source in present]
+
+
+_HTML_SOURCES = {
+    "": ("plain", ""),
+    "ours": ("ours", ""),
+    "paper": ("paper", "paper "),
+    "difference": ("difference", "Δ "),
+    "95 % CI": ("difference", ""),
+}
+"""CSS class and prefix of each source."""
+
+
+def _latex(text: str) -> str:
+    if text.startswith("$") and text.endswith("$"):
+        return text
+    escapes = {
+        "\\": r"\textbackslash{}",
+        "&": r"\&",
+        "%": r"\%",
+        "#": r"\#",
+        "_": r"\_",
+        "{": r"\{",
+        "}": r"\}",
+        "$": r"\$",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "±": r"$\pm$",
+        "−": r"$-$",
+        "≤": r"$\leq$",
+        "≥": r"$\geq$",
+        "δ": r"$\delta$",
+        "ρ": r"$\rho$",
+        "✓": r"\checkmark{}",
+        "<": r"$<$",
+        ">": r"$>$",
+    }
+    return "".join(escapes.get(character, character) for character in text)
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 14px/1.4 system-ui, sans-serif; color: #1a1a1a; margin: 1.5rem; }}
+.scroll {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; border-top: 2px solid; border-bottom: 2px solid; }}
+thead th {{ border-bottom: 1px solid; }}
+th, td {{ padding: .35rem .7rem; text-align: left; vertical-align: top; white-space: nowrap;
+  font-variant-numeric: tabular-nums; }}
+tbody tr + tr {{ border-top: 1px solid #e6e6e6; }}
+caption {{ text-align: left; padding-bottom: .6rem; max-width: 60rem; }}
+td span {{ display: block; }}
+.paper {{ color: #5b5b5b; }}
+.difference {{ color: #2a5d8f; font-size: .87em; }}
+.legend span + span {{ margin-left: 1.2em; }}
+.notes {{ color: #444; font-size: .87em; padding-left: 1.2em; max-width: 60rem; }}
+</style>
+</head>
+<body>
+<p>{caption}</p>
+{legend}
+<div class="scroll">
+<table>
+<thead><tr>{head}</tr></thead>
+<tbody>
+{body}
+</tbody>
+</table>
+</div>
+{notes}
+</body>
+</html>
+"""
