@@ -1,0 +1,158 @@
+"""Compare this project's SDCD with the authors' package: same data, same core, same run.
+
+    python benchmarks/compare_reference.py            # every row of the table in docs/benchmarks.md
+    python benchmarks/compare_reference.py --d 10     # one of them
+
+Sets up the reference (PyPI ``sdcd`` 0.1.4, which needs older numpy and pandas) in an environment of
+its own, `.venv-reference`. For each d, one core runs ours, the reference, ours again, so that a
+drift of the machine's speed shows as a difference between our two runs. Up to d = 20 the reference
+runs to its end; above, its milliseconds per epoch are measured and multiplied by the number of
+epochs that our run took, without its validation passes, which favours it. One row per d goes to
+`docs/benchmarks/reference.csv`.
+"""
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+import numpy as np
+
+from sdcd.data import read_dataset
+from sdcd.metrics import score
+
+ROOT = Path(__file__).resolve().parents[1]
+ENVIRONMENT = ROOT / ".venv-reference"
+REQUIREMENTS = ["sdcd==0.1.4", "torch==2.13.0", "numpy<2", "pandas<2", "setuptools<81"]
+TABLE = ROOT / "docs" / "benchmarks" / "reference.csv"
+FULL_UP_TO = 20
+COLUMNS = [
+    "d",
+    "seed",
+    "reference",
+    "reference_seconds",
+    "ours_seconds",
+    "ours_seconds_again",
+    "ratio",
+    "reference_shd",
+    "ours_shd",
+    "epochs_stage_1",
+    "epochs_stage_2",
+]
+
+
+def reference_python() -> Path:
+    """The reference environment's interpreter; the environment is made on first use."""
+    python = ENVIRONMENT / "bin" / "python"
+    done = ENVIRONMENT / "installed"
+    if not done.exists():
+        venv.create(ENVIRONMENT, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *REQUIREMENTS], check=True)
+        done.touch()
+    return python
+
+
+def on_one_core(command, core):
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "WANDB_MODE": "disabled",
+    }
+    subprocess.run(
+        [str(part) for part in command],
+        check=True,
+        env=environment,
+        stdout=sys.stderr,
+        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+    )
+
+
+def run_ours(data, folder, core):
+    out = folder / "ours.npz"
+    command = [sys.executable, "-m", "sdcd.cli", "fit", data, "--method", "SDCD", "-o", out]
+    on_one_core([*command, "--threads", "1", "--no-picture"], core)
+    record = json.loads(out.with_suffix(".json").read_text())
+    return record, np.load(out, allow_pickle=False)["adjacency"]
+
+
+def run_reference(data, folder, core, mode):
+    out = folder / "reference.json"
+    worker = ROOT / "benchmarks" / "reference_worker.py"
+    on_one_core([reference_python(), worker, data, out, mode], core)
+    return json.loads(out.read_text())
+
+
+def compare(d, seed, core):
+    """One row of the table."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        data = folder / "data.npz"
+        command = [sys.executable, "-m", "sdcd.cli", "simulate", "--d", d, "--s", 4]
+        on_one_core([*command, "--seed", seed, "-o", data], core)
+        full = d <= FULL_UP_TO
+        first, adjacency = run_ours(data, folder, core)
+        reference = run_reference(data, folder, core, "full" if full else "epochs")
+        second, _ = run_ours(data, folder, core)
+        truth = read_dataset(data).adjacency
+        epochs = first["epochs"]
+        if full:
+            seconds = reference["seconds"]
+            reference_shd = score(np.array(reference["adjacency"]), None, truth)["shd"]
+        else:
+            seconds = (
+                epochs["stage1"] * reference["stage_1_ms"]
+                + epochs["stage2"] * reference["stage_2_ms"]
+            ) / 1000
+            reference_shd = ""
+        ours = (first["seconds"] + second["seconds"]) / 2
+        return {
+            "d": d,
+            "seed": seed,
+            "reference": "run" if full else "projected",
+            "reference_seconds": round(seconds, 1),
+            "ours_seconds": round(first["seconds"], 2),
+            "ours_seconds_again": round(second["seconds"], 2),
+            "ratio": round(seconds / ours, 1),
+            "reference_shd": reference_shd,
+            "ours_shd": score(adjacency, None, truth)["shd"],
+            "epochs_stage_1": epochs["stage1"],
+            "epochs_stage_2": epochs["stage2"],
+        }
+
+
+def save(row):
+    """Replace the row of the same (d, seed), keep the others, sorted."""
+    rows = {}
+    if TABLE.exists():
+        with open(TABLE, newline="") as stream:
+            rows = {(int(r["d"]), int(r["seed"])): r for r in csv.DictReader(stream)}
+    rows[row["d"], row["seed"]] = row
+    TABLE.parent.mkdir(parents=True, exist_ok=True)
+    with open(TABLE, "w", newline="") as stream:
+        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows[key] for key in sorted(rows))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--d", type=int, nargs="+", default=[10, 20, 50, 100, 200])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--core", type=int, default=min(os.sched_getaffinity(0)))
+    arguments = parser.parse_args()
+    reference_python()
+    for d in arguments.d:
+        row = compare(d, arguments.seed, arguments.core)
+        save(row)
+        print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()

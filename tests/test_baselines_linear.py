@@ -1,0 +1,202 @@
+"""NOTEARS, NOCURL and NOBEARS against convex solvers, autograd and an independent library."""
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+
+from sdcd.baselines import _linear, nobears, nocurl, notears
+from sdcd.graphs import is_acyclic
+from sdcd.methods import method
+
+
+def linear_data(seed, n=2000, d=6, density=0.5, low=0.8, high=1.5):
+    """Rows of a linear Gaussian model with equal noise, and its graph."""
+    random = np.random.default_rng(seed)
+    order = random.permutation(d)
+    W = np.zeros((d, d))
+    for later in range(d):
+        for earlier in range(later):
+            if random.random() < density:
+                W[order[earlier], order[later]] = random.uniform(low, high) * random.choice([-1, 1])
+    X = random.standard_normal((n, d)) @ np.linalg.inv(np.eye(d) - W)
+    return X.astype(np.float32), W != 0
+
+
+def fit(name, X, **settings):
+    chosen = method(name)
+    names = tuple(f"x{j}" for j in range(X.shape[1]))
+    intervened = np.zeros(X.shape, dtype=bool)
+    return chosen.fit(X, intervened, names, 0, **chosen.parameters(settings))
+
+
+def test_least_squares_is_the_mean_square_and_its_gradient():
+    X, _ = linear_data(0)
+    W = np.random.default_rng(1).standard_normal((6, 6))
+    value, gradient = _linear.least_squares(W, _linear.second_moments(X))
+    W_torch = torch.tensor(W, requires_grad=True)
+    X_torch = torch.tensor(X, dtype=torch.float64)
+    loss = ((X_torch - X_torch @ W_torch) ** 2).sum() / (2 * len(X))
+    loss.backward()
+    assert value == pytest.approx(loss.item(), rel=1e-10)
+    np.testing.assert_allclose(gradient, W_torch.grad.numpy(), rtol=1e-9, atol=1e-9)
+
+
+def torch_h_notears(W):
+    return torch.trace(torch.matrix_exp(W * W)) - len(W)
+
+
+def torch_h_nocurl(W):
+    d = len(W)
+    base = torch.eye(d, dtype=W.dtype) + W * W / d
+    return torch.trace(torch.linalg.matrix_power(base, d)) - d
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [(notears.acyclicity, torch_h_notears), (nocurl.acyclicity, torch_h_nocurl)],
+    ids=["NOTEARS", "NOCURL"],
+)
+def test_acyclicity_agrees_with_autograd(ours, theirs):
+    W = np.random.default_rng(2).uniform(-1, 1, (7, 7))
+    value, gradient = ours(W)
+    W_torch = torch.tensor(W, requires_grad=True)
+    h = theirs(W_torch)
+    h.backward()
+    assert value == pytest.approx(h.item(), rel=1e-10)
+    np.testing.assert_allclose(gradient, W_torch.grad.numpy(), rtol=1e-9, atol=1e-9)
+
+
+def test_notears_without_the_constraint_is_the_lasso():
+    from sklearn.linear_model import Lasso
+
+    X, _ = linear_data(3)
+    X = (X - X.mean(axis=0)).astype(np.float64)
+    S = _linear.second_moments(X)
+    W, _ = notears._minimise(np.zeros_like(S), S, 0.1, rho=0.0, alpha=0.0)
+    for j in range(X.shape[1]):
+        others = [i for i in range(X.shape[1]) if i != j]
+        lasso = Lasso(alpha=0.1, fit_intercept=False, tol=1e-10).fit(X[:, others], X[:, j])
+        np.testing.assert_allclose(W[others, j], lasso.coef_, atol=2e-3)
+        assert W[j, j] == 0
+
+
+def test_notears_agrees_with_gcastle():
+    dtype = torch.get_default_dtype()
+    logging.disable(logging.INFO)
+    try:
+        from castle.algorithms import Notears
+    finally:
+        logging.disable(logging.NOTSET)
+        torch.set_default_dtype(dtype)
+    X, truth = linear_data(4)
+    X = X - X.mean(axis=0)
+    theirs = Notears(lambda1=0.1, w_threshold=0.3)
+    theirs.learn(X.astype(np.float64))
+    ours = fit("NOTEARS", X)
+    np.testing.assert_allclose(ours.weights, np.abs(theirs.weight_causal_matrix), atol=0.05)
+    assert ((ours.weights > 0.3) == truth).all()
+
+
+def test_notears_multiplier_trace():
+    X, _ = linear_data(5)
+    result = fit("NOTEARS", X)
+    assert result.diagnostics["h"] <= 1e-8 or result.diagnostics["rho"] >= 1e16
+    assert is_acyclic(result.adjacency)
+
+
+@pytest.mark.parametrize("name", ["NOCURL"])
+def test_recovers_an_easy_linear_graph(name):
+    X, truth = linear_data(6, n=5000)
+    assert (fit(name, X).adjacency == truth).all()
+
+
+def test_nocurl_potential_rises_along_edges_of_a_dag():
+    _, truth = linear_data(7, d=9)
+    phi = nocurl.potential(truth)
+    parents, children = np.nonzero(truth)
+    assert (phi[parents] < phi[children]).all()
+
+
+def test_nocurl_potential_of_a_chain_by_hand():
+    # 0 -> 1 -> 2: reach - reach^T has row sums (2, 0, -2); with phi_2 = 0 the system
+    # [[-2, 1], [1, -2]] phi = (2, 0) gives phi = (-4/3, -2/3, 0).
+    chain = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]], dtype=bool)
+    np.testing.assert_allclose(nocurl.potential(chain), [-4 / 3, -2 / 3, 0])
+
+
+def test_nocurl_potential_is_flat_on_a_cycle():
+    cycle = np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]], dtype=bool)
+    np.testing.assert_allclose(nocurl.potential(cycle), 0, atol=1e-12)
+
+
+def problem(seed=0, noise_sd=0.0):
+    X, _ = linear_data(8, n=300, d=5)
+    W = np.random.default_rng(seed).standard_normal((5, 5)).astype(np.float32)
+    np.fill_diagonal(W, 0)
+    return X, nobears._Problem(X, W, 0.05, 0.001, noise_sd, seed)
+
+
+def test_nobears_regression_gradients_agree_with_autograd():
+    X, ours = problem()
+    loss, gradients = ours.regression()
+    W, b, s = (p.clone().double().requires_grad_() for p in (ours.W, ours.b, ours.s))
+    x = torch.tensor(X, dtype=torch.float64)
+    f = b + s[0] * x + s[1] * x**2 + s[2] * x**3
+    expected = ((f @ W - x) ** 2).sum() / (2 * len(X))
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+    for gradient, parameter in zip(gradients, (W, b, s), strict=True):
+        np.testing.assert_allclose(gradient.numpy(), parameter.grad.numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_nobears_acyclicity_converges_to_the_spectral_radius_and_its_gradient():
+    _, ours = problem()
+    for _ in range(100):
+        h, gradient = ours.acyclicity()
+    W = ours.W.double().requires_grad_()
+    radius = torch.linalg.eigvals(W * W + 1e-6).abs().max()
+    radius.backward()
+    assert h == pytest.approx(radius.item(), rel=1e-5)
+    np.testing.assert_allclose(gradient.numpy(), W.grad.numpy(), rtol=1e-3, atol=1e-4)
+
+
+def test_nobears_first_step_is_adam_on_the_whole_objective():
+    _, ours = problem()
+    before = ours.W.clone()
+    ours.step(0.01, rho=1.0, alpha=0.01)
+    moved = (ours.W - before).numpy()
+    off_diagonal = ~np.eye(5, dtype=bool)
+    # Adam's first step is the learning rate against the gradient's sign.
+    np.testing.assert_allclose(np.abs(moved[off_diagonal]), 0.01, rtol=1e-3)
+    assert (moved[~off_diagonal] == 0).all()
+
+
+def test_nobears_initial_fit_includes_the_variable_itself():
+    X, _ = linear_data(9, n=1000, d=6)
+    small = nobears.initial_weights(X, 30, 0)
+    assert np.abs(small).max() < 0.05
+    few = nobears.initial_weights(X, 2, 0)
+    assert np.abs(few).max() > 0.3
+    assert (np.count_nonzero(few, axis=0) <= 2).all()
+
+
+def test_nobears_is_deterministic_and_acyclic():
+    X, _ = linear_data(10, n=500)
+    first, second = (fit("NOBEARS", X, rounds=5) for _ in range(2))
+    np.testing.assert_array_equal(first.weights, second.weights)
+    assert is_acyclic(first.adjacency)
+
+
+@pytest.mark.parametrize("name", ["NOTEARS", "NOCURL", "NOBEARS"])
+def test_global_generators_are_left_alone(name):
+    X, _ = linear_data(11, n=300)
+    settings = {"rounds": 1} if name == "NOBEARS" else {}
+    np.random.seed(5)
+    torch.manual_seed(5)
+    expected = np.random.rand(), torch.rand(1).item()
+    np.random.seed(5)
+    torch.manual_seed(5)
+    fit(name, X, **settings)
+    assert (np.random.rand(), torch.rand(1).item()) == expected
