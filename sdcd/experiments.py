@@ -1,4 +1,35 @@
-"""The paper's grids: which data sets and methods each experiment has at each scale."""
+"""The paper's grids: which data sets and methods each experiment has at each scale.
+
+A configuration (``config.yaml``) names the experiments' methods, and for each scale the grids of
+data sets and what the scale shortens. :func:`make_plan` turns it into a :class:`Plan`: every fit,
+with its settings and limits. Nothing heavy is imported, since a workflow makes the plan again in
+every job.
+"""
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+
+from sdcd.configuration import checked, closest
+from sdcd.errors import InputError
+from sdcd.methods import methods as registered_methods
+
+FAMILIES = {
+    "observational": "observational",
+    "observational_large": "observational",
+    "interventional": "interventional",
+    "ablation_stage1": "observational",
+    "ablation_stage2": "observational",
+    "dcdi_simulations": "dcdi",
+}
+"""The experiments that compare methods, each with the family of data sets that it uses."""
+
+PAPER = {"n_observational": 10_000, "n_per_intervention": 500, "time_limit_s": 21_600}
+"""What the paper used where a scale may shorten: rows, rows per intervention, seconds per fit."""
 
 RUN_COLUMNS = (
     "experiment",
@@ -28,3 +59,352 @@ RUN_COLUMNS = (
     "last_gamma",
 )
 """Columns of a table of runs, ours or the published logs', one row per fit."""
+
+
+@dataclass(frozen=True, order=True)
+class DatasetKey:
+    """What names a data set completely.
+
+    Attributes
+    ----------
+    family : "observational", "interventional" or "dcdi"
+        The generator; the interventional family has interventions and a fraction of them kept.
+    d, s : int
+        Variables, and edges per variable (for ``dcdi`` its expected value).
+    seed : int
+        Seed of the graph, the mechanisms and the noise.
+    fraction : float
+        Share of the single-target interventions that is kept (interventional family).
+    mechanism : str
+        ``L``, ``NL-Add`` or ``NL-NN`` (dcdi family).
+    """
+
+    family: str
+    d: int
+    s: int
+    seed: int
+    fraction: float = 0.0
+    mechanism: str = ""
+
+    @cached_property
+    def name(self) -> str:
+        """The data set's path without suffix, such as ``interventional/d20_s2_f0.25_seed0``."""
+        if self.family == "interventional":
+            return f"interventional/d{self.d}_s{self.s}_f{self.fraction:g}_seed{self.seed}"
+        prefix = f"{self.mechanism}_" if self.family == "dcdi" else ""
+        return f"{self.family}/{prefix}d{self.d}_s{self.s}_seed{self.seed}"
+
+    @classmethod
+    def parse(cls, name: str) -> "DatasetKey":
+        """The key with this name; :class:`InputError` if there is none."""
+        match = re.fullmatch(DATASET_PATTERN, name)
+        if match is None:
+            raise InputError(
+                f"data set {name!r}: expected a name such as observational/d20_s4_seed3"
+            )
+        family, mechanism, d, s, fraction, seed = match.groups()
+        key = cls(
+            family, int(d), int(s), int(seed), float(fraction or 0), (mechanism or "").rstrip("_")
+        )
+        if key.name != name:
+            raise InputError(f"data set {name!r}: expected it to be written {key.name!r}")
+        return key
+
+
+DATASET_PATTERN = (
+    r"(observational|interventional|dcdi)/"
+    r"((?:L|NL-Add|NL-NN)_)?d(\d+)_s(\d+)(?:_f([0-9.]+))?_seed(\d+)"
+)
+"""Matches the names of data sets."""
+
+
+@dataclass(frozen=True)
+class MethodPlan:
+    """How one method is run at one scale.
+
+    Attributes
+    ----------
+    name : str
+        The registered method or outside command.
+    settings : dict
+        Parameters that differ from the method's defaults.
+    time_limit_s, memory_limit_mb : float
+        Limits of one fit.
+    threads : int
+        Threads of one fit.
+    gpu : bool
+        Whether a fit needs a GPU.
+    min_d, max_d : int or None
+        Data sets with fewer or more variables are left out.
+    max_seeds : int or None
+        Only the first so many seeds of each grid are run.
+    outside : dict or None
+        The outside command, as the configuration gives it.
+    shortened : str
+        In words, what differs from the paper in every fit; empty if nothing does.
+    """
+
+    name: str
+    settings: Mapping[str, object]
+    time_limit_s: float
+    memory_limit_mb: float
+    threads: int = 1
+    gpu: bool = False
+    min_d: int | None = None
+    max_d: int | None = None
+    max_seeds: int | None = None
+    outside: Mapping[str, object] | None = None
+    shortened: str = ""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment at one scale: its grids, and the methods that it compares.
+
+    Attributes
+    ----------
+    name : str
+        One of :data:`FAMILIES`.
+    grids : list of dict
+        As in the configuration: ``d``, ``s``, ``seeds``, and ``fractions`` or ``mechanisms``.
+    methods : dict of str to dict
+        For each method its bounds ``min_d``, ``max_d``, ``max_seeds``, and ``shortened``.
+    """
+
+    name: str
+    grids: list[dict]
+    methods: dict[str, dict] = field(default_factory=dict)
+
+    def fits(self) -> list[tuple[DatasetKey, str]]:
+        """Every pair of data set and method, ordered by grid, data set and method, each once."""
+        found = {}
+        for grid in self.grids:
+            seeds = _seeds(grid["seeds"])
+            allowed = {
+                name: set(seeds[: bounds["max_seeds"]]) for name, bounds in self.methods.items()
+            }
+            for key in _datasets(FAMILIES[self.name], grid, seeds):
+                for name, bounds in self.methods.items():
+                    within = (bounds["min_d"] or 0) <= key.d <= (bounds["max_d"] or math.inf)
+                    if within and key.seed in allowed[name]:
+                        found[key, name] = None
+        return list(found)
+
+    def to_json(self) -> str:
+        """Everything about the experiment on one line."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Experiment":
+        """The experiment that :meth:`to_json` wrote; :class:`InputError` if it is not one."""
+        try:
+            experiment = cls(**json.loads(text))
+            experiment.fits()
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(f"experiment: not a description of an experiment ({error})") from None
+        return experiment
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that one scale runs.
+
+    Attributes
+    ----------
+    scale : str
+        The scale's name.
+    n_observational, n_per_intervention : int
+        Rows of a data set without interventions, and rows more for each intervention.
+    asymptotics : dict
+        Size of the constraint-asymptotics figure: ``max_d`` and ``draws``.
+    experiments : dict of str to Experiment
+        Those that have a grid and at least one method at this scale.
+    methods : dict of str to MethodPlan
+        Those that the experiments use.
+    """
+
+    scale: str
+    n_observational: int
+    n_per_intervention: int
+    asymptotics: Mapping[str, int]
+    experiments: Mapping[str, Experiment]
+    methods: Mapping[str, MethodPlan]
+
+
+def make_plan(config: Mapping[str, object], schema: Mapping[str, object]) -> Plan:
+    """Check a configuration and work out what its chosen scale runs.
+
+    Parameters
+    ----------
+    config : mapping
+        As read from ``config.yaml`` and the command line; not changed.
+    schema : mapping
+        The JSON schema of ``workflow/schemas/config.schema.yaml``.
+
+    Raises
+    ------
+    InputError
+        For the first fault found, in one line that names the config key.
+    """
+    config = checked(config, schema)
+    scales = config["scales"]
+    if config["scale"] not in scales:
+        raise InputError(
+            f"config key scale: found {config['scale']!r}, expected one of {', '.join(scales)}"
+            f"{closest(config['scale'], scales)}"
+        )
+    kinds = {name: method.data for name, method in registered_methods().items()}
+    for name, outside in config["outside_methods"].items():
+        if name in kinds:
+            raise InputError(
+                f"config key outside_methods.{name}: a method of this package has this name, "
+                "expected another"
+            )
+        kinds[name] = outside.get("data", "observational")
+    chosen = _methods_of_experiments(config, kinds)
+    for name in scales:
+        # Every scale is checked, also those that are not chosen.
+        plan = _plan_of_scale(config, name, chosen, kinds)
+        if name == config["scale"]:
+            result = plan
+    return result
+
+
+def _methods_of_experiments(config, kinds) -> dict[str, list[str]]:
+    """The methods of each experiment, ``all`` and ``interventional`` written out."""
+    _check_names(config["methods"], "methods", kinds)
+    chosen = {}
+    for experiment, content in config["experiments"].items():
+        where = f"experiments.{experiment}.methods"
+        names = content["methods"]
+        if names == "all":
+            names = config["methods"]
+        elif names == "interventional":
+            names = [name for name in config["methods"] if kinds[name] == "interventional"]
+        _check_names(names, where, kinds)
+        if FAMILIES[experiment] != "observational":
+            for name in names:
+                if kinds[name] != "interventional":
+                    raise InputError(
+                        f"config key {where}: found {name!r}, which takes no data with "
+                        "interventions, expected methods that do"
+                    )
+        chosen[experiment] = names
+    return chosen
+
+
+def _check_names(names: Iterable[str], where: str, kinds: Mapping[str, str]) -> None:
+    for name in names:
+        if name not in kinds:
+            hint = closest(name, kinds) or f" (known: {', '.join(kinds)})"
+            raise InputError(f"config key {where}: unknown method {name!r}{hint}")
+
+
+def _plan_of_scale(config, scale_name, chosen, kinds) -> Plan:
+    scale = config["scales"][scale_name]
+    where = f"scales.{scale_name}"
+    _check_names(config["method_options"], "method_options", kinds)
+    _check_names(scale["method_options"], f"{where}.method_options", kinds)
+    plans: dict[str, MethodPlan] = {}
+    experiments = {}
+    for name, grids in scale["grids"].items():
+        if name not in chosen:
+            raise InputError(
+                f"config key {where}.grids.{name}: experiments.{name} is missing, expected there "
+                "the methods to compare"
+            )
+        _check_grids(grids, f"{where}.grids.{name}")
+        compared = {}
+        for method in chosen[name]:
+            plan = plans.get(method) or _method_plan(config, scale, where, method)
+            if plan.gpu and not config["gpu"]:
+                continue
+            plans[method] = plan
+            shortened = "; ".join(
+                filter(None, [_fewer_rows(scale, FAMILIES[name]), plan.shortened])
+            )
+            compared[method] = {
+                "min_d": plan.min_d,
+                "max_d": plan.max_d,
+                "max_seeds": plan.max_seeds,
+                "shortened": shortened,
+            }
+        experiment = Experiment(name, grids, compared)
+        if experiment.fits():
+            experiments[name] = experiment
+    return Plan(
+        scale=scale_name,
+        n_observational=int(scale["n_observational"]),
+        n_per_intervention=int(scale["n_per_intervention"]),
+        asymptotics=scale["asymptotics"],
+        experiments=experiments,
+        methods=plans,
+    )
+
+
+def _method_plan(config, scale, where, name) -> MethodPlan:
+    general = config["method_options"].get(name, {})
+    of_scale = scale["method_options"].get(name, {})
+    options = {
+        "time_limit_s": scale["time_limit_s"],
+        "memory_limit_mb": scale["memory_limit_mb"],
+        **general,
+        **of_scale,
+    }
+    settings = {**general.get("settings", {}), **of_scale.get("settings", {})}
+    options["settings"] = settings
+    outside = config["outside_methods"].get(name)
+    changes = []
+    if outside is None:
+        method = registered_methods()[name]
+        try:
+            method.parameters(settings)
+        except InputError as error:
+            source = where + "." if of_scale.get("settings") else ""
+            raise InputError(
+                f"config key {source}method_options.{name}.settings: {error}"
+            ) from None
+        changes = [
+            f"{key} = {_text(value)} instead of {_text(method.defaults[key])}"
+            for key, value in settings.items()
+            if value != method.defaults[key]
+        ]
+    return MethodPlan(name=name, outside=outside, shortened="; ".join(changes), **options)
+
+
+def _text(value: object) -> str:
+    return f"{value:,}" if type(value) is int else str(value)
+
+
+def _fewer_rows(scale, family) -> str:
+    parts = []
+    if scale["n_observational"] != PAPER["n_observational"]:
+        parts.append(f"{scale['n_observational']:,} rows instead of {PAPER['n_observational']:,}")
+    fewer = scale["n_per_intervention"] != PAPER["n_per_intervention"]
+    if family == "interventional" and fewer:
+        parts.append(
+            f"{scale['n_per_intervention']:,} rows per intervention instead of "
+            f"{PAPER['n_per_intervention']:,}"
+        )
+    return "; ".join(parts)
+
+
+def _check_grids(grids, where) -> None:
+    for position, grid in enumerate(grids):
+        for d, s in itertools.product(grid["d"], grid["s"]):
+            if s * d > d * (d - 1) // 2:
+                raise InputError(
+                    f"config key {where}[{position}]: found d = {d} with s = {s}, which are "
+                    f"{s * d} edges, expected at most the {d * (d - 1) // 2} pairs of variables"
+                )
+
+
+def _seeds(seeds: int | list[int]) -> list[int]:
+    return list(seeds) if isinstance(seeds, list) else list(range(int(seeds)))
+
+
+def _datasets(family: str, grid: Mapping, seeds: list[int]) -> Iterable[DatasetKey]:
+    for mechanism, d, s, fraction, seed in itertools.product(
+        grid.get("mechanisms", [""]), grid["d"], grid["s"], grid.get("fractions", [0.0]), seeds
+    ):
+        yield DatasetKey(family, int(d), int(s), int(seed), float(fraction), mechanism)
