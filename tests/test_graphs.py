@@ -11,7 +11,6 @@ from hypothesis.extra import numpy as hnp
 from sdcd import graphs
 from sdcd.errors import InputError
 
-
 # Examples must not vary from run to run, nor fail when the machine is slow.
 steady = settings(deadline=None, derandomize=True)
 
