@@ -1,19 +1,64 @@
 """Curves of a metric over the number of variables, one per method, with the published bands."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from sdcd import summaries
+from sdcd.errors import InputError
 from sdcd.figures import style
 
-PANELS = (("d ≤ 50", 0, 50), ("d > 50", 51, 500))
-"""Panels of the observational figures: title, smallest and largest d."""
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel: a metric over a range of d.
+
+    Attributes
+    ----------
+    metric : str
+        One of :data:`sdcd.summaries.METRICS`.
+    label : str
+        Of the metric's axis, with its unit.
+    title : str
+        Over the panel.
+    smallest, largest : int
+        Range of d.
+    log : bool
+        Whether the metric's axis is logarithmic.
+    edges : bool
+        Whether to draw the number of true edges, s d: the SHD of the empty graph.
+    limits : tuple of float or None
+        Of the metric's axis.
+    """
+
+    metric: str
+    label: str
+    title: str = ""
+    smallest: int = 0
+    largest: int = 10**9
+    log: bool = False
+    edges: bool = False
+    limits: tuple[float, float] | None = None
+
+    def holds(self, d: pd.Series) -> pd.Series:
+        """Which of these numbers of variables the panel shows."""
+        return d.between(self.smallest, self.largest)
+
+
+def small_and_large(metric: str, label: str, **options) -> list[Panel]:
+    """Two panels of a metric on the observational data: d up to 50, and above.
+
+    The paper has 30 data sets of each d in the first and five in the second.
+    """
+    return [
+        Panel(metric, label, "d ≤ 50", 0, 50, **options),
+        Panel(metric, label, "d > 50", 51, 10**9, **options),
+    ]
 
 
 def published_cells(experiment: str, metric: str) -> pd.DataFrame:
@@ -146,64 +191,86 @@ def draw_failures(axes: Axes, above: Axes, cells: pd.DataFrame, methods: Sequenc
 
 def curves_figure(
     runs: pd.DataFrame,
-    metrics: Sequence[tuple[str, str, bool]],
+    rows: Sequence[Sequence[Panel]],
     *,
     experiment: str,
-    panels: Sequence[tuple[str, int, int]] = PANELS,
-    edges: bool = False,
+    note: str = "",
 ) -> Figure:
-    """A figure of one row of panels for each metric, over d.
+    """A figure of panels over d, with the strips of failures, a legend and a note.
 
     Parameters
     ----------
     runs : DataFrame
         Runs of ours.
-    metrics : sequence of (metric, axis label, logarithmic)
-        The rows.
+    rows : sequence of sequence of Panel
+        The panels, row by row. One without any run of ours is left out.
     experiment : str
         Where the published values are.
-    panels : sequence of (title, smallest d, largest d)
-        The columns; one without any run of ours is left out.
-    edges : bool, default False
-        Draw the number of true edges, s d, where the metric is ``shd``.
+    note : str
+        Further words for the note.
     """
     runs = summaries.tidy(runs)
+    if not len(runs):
+        raise InputError(f"figure of experiment {experiment}: there are no runs to draw")
     methods = style.in_order(runs["method"])
-    shown = [panel for panel in panels if runs["d"].between(panel[1], panel[2]).any()]
-    all_cells = {metric: summaries.summarise(runs, metric) for metric, _, _ in metrics}
-    any_failed = any((cells["status"] == "failed").any() for cells in all_cells.values())
+    rows = [[panel for panel in row if panel.holds(runs["d"]).any()] for row in rows]
+    rows = [row for row in rows if row]
+    columns = max(len(row) for row in rows)
+    drawn = [[_prepare(panel, runs, methods, experiment) for panel in row] for row in rows]
+    failures = any((cells["status"] == "failed").any() for row in drawn for cells, _ in row)
     with style.context():
-        figure = style.new_figure(1.6 + 3.6 * len(shown), 1.1 + 3.5 * len(metrics))
-        heights = [1, 0.09] * len(metrics) if any_failed else [1] * len(metrics)
-        grid = figure.add_gridspec(len(heights), len(shown), height_ratios=heights)
-        any_band = False
-        for row, (metric, label, log) in enumerate(metrics):
-            theirs_all = published_cells(experiment, metric)
-            for column, (title, smallest, largest) in enumerate(shown):
-                axes = figure.add_subplot(grid[row * (2 if any_failed else 1), column])
-                cells = all_cells[metric]
-                cells = cells[cells["d"].between(smallest, largest)]
-                theirs = theirs_all[
-                    theirs_all["d"].between(smallest, _one_beyond(cells["d"], theirs_all["d"]))
-                    & (theirs_all["d"] <= largest)
-                    & theirs_all["method"].isin(methods)
-                ]
-                any_band |= len(theirs) > 0
-                draw_curves(axes, cells, theirs, methods, log=log)
-                if metric == "shd" and edges:
-                    _draw_edges(axes, cells, theirs)
-                if log:
-                    style.plain_log_ticks(axes)
-                axes.set_title(title if row == 0 else "")
+        figure = style.new_figure(1.6 + 3.6 * columns, 1.1 + 3.5 * len(rows))
+        heights = [1, 0.09] * len(rows) if failures else [1] * len(rows)
+        grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
+        for index, row in enumerate(rows):
+            for column, panel in enumerate(row):
+                cells, published = drawn[index][column]
+                axes = figure.add_subplot(grid[index * (1 + failures), column])
+                _draw_panel(axes, panel, cells, published, methods)
+                if index == 0 or panel.title not in [above.title for above in rows[0]]:
+                    axes.set_title(panel.title)
+                if column == 0 or panel.label != row[0].label:
+                    axes.set_ylabel(panel.label)
                 bottom = axes
-                if column == 0:
-                    axes.set_ylabel(label)
-                if any_failed:
-                    bottom = figure.add_subplot(grid[2 * row + 1, column])
+                if failures:
+                    bottom = figure.add_subplot(grid[2 * index + 1, column])
                     draw_failures(bottom, axes, cells, methods)
                 bottom.set_xlabel("number of variables d")
-        _add_legend(figure, runs, methods, edges=edges, band=any_band, failed=any_failed)
+        all_cells = pd.concat([cells for row in drawn for cells, _ in row])
+        _add_legend(
+            figure,
+            methods,
+            all_cells,
+            edges=any(panel.edges for row in rows for panel in row),
+            band=any(len(published) for row in drawn for _, published in row),
+            note=note,
+        )
     return figure
+
+
+def _prepare(panel, runs, methods, experiment):
+    cells = summaries.summarise(runs, panel.metric)
+    cells = cells[panel.holds(cells["d"])]
+    published = published_cells(experiment, panel.metric)
+    inside = panel.holds(published["d"]) & published["method"].isin(methods)
+    published = published[inside & (published["d"] <= _one_beyond(cells["d"], published["d"]))]
+    return cells, published
+
+
+def _draw_panel(axes, panel, cells, published, methods):
+    if cells["mean"].isna().all() and not len(published):
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, "no values", ha="center", transform=axes.transAxes)
+        return
+    draw_curves(axes, cells, published, methods, log=panel.log)
+    if panel.edges:
+        _draw_edges(axes, cells, published)
+    if panel.log:
+        style.plain_log_ticks(axes)
+    else:
+        style.plain_linear_ticks(axes)
+    if panel.limits:
+        axes.set_ylim(*panel.limits)
 
 
 def _one_beyond(ours, published):
@@ -224,7 +291,7 @@ def _draw_edges(axes, cells, published):
     )
 
 
-def _add_legend(figure, runs, methods, *, edges, band, failed):
+def _add_legend(figure, methods, cells, *, edges, band, note):
     handles = [style.method_handle(name) for name in methods]
     if edges:
         handles.append(
@@ -238,28 +305,25 @@ def _add_legend(figure, runs, methods, *, edges, band, failed):
             )
         )
     if band:
-        handles.append(
-            Patch(color="#555555", alpha=0.25, linewidth=0, label="published,\nmean ± sd")
-        )
-    shortened = sorted(set(runs.loc[runs["shortened"] != "", "shortened"]))
+        handles.append(style.published_handle())
+    shortened = sorted(set(cells.loc[cells["shortened"] != "", "shortened"]))
     if shortened:
-        handles.append(
-            Line2D(
-                [],
-                [],
-                linestyle="none",
-                marker="o",
-                markerfacecolor="white",
-                markeredgecolor="#555555",
-                label="shortened runs",
-            )
-        )
+        handles.append(style.shortened_handle())
     figure.legend(handles=handles, loc="outside right center", ncols=1, handlelength=3.0)
-    seeds = runs.groupby(["d"])["seed"].nunique()
-    count = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
-    notes = [f"Points: mean over {count} data sets of each d; bars: ± sd."]
-    if failed:
+    seeds = cells.loc[cells["n"] > 0, "n"]
+    notes = []
+    if len(seeds):
+        count = " to ".join(f"{number}" for number in sorted({seeds.min(), seeds.max()}))
+        notes.append(f"Points: mean over {count} data sets of each d; bars: ± sd.")
+    if (cells["status"] == "failed").any():
         notes.append("NA: every run of the method failed.")
+    partly = cells[(cells["n_runs"] > cells["n"]) & (cells["n"] > 0)]
+    if len(partly):
+        lacking = dict.fromkeys(
+            f"{cell.method} at d = {cell.d} ({cell.n} of {cell.n_runs})"
+            for cell in partly.itertuples()
+        )
+        notes.append("Finished in part: " + ", ".join(lacking) + ".")
     if shortened:
         notes.append("Hollow: " + "; ".join(shortened) + ".")
-    style.add_note(figure, "  ".join(notes))
+    style.add_note(figure, "  ".join([*notes, note] if note else notes))

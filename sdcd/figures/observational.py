@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from sdcd.figures._curves import curves_figure
+from sdcd.figures._curves import curves_figure, small_and_large
 
 EXPERIMENTS = ("observational",)
 
@@ -14,7 +14,7 @@ def draw(runs: pd.DataFrame) -> Figure:
     Parameters
     ----------
     runs : DataFrame
-        Runs of the observational experiment (columns ``sdcd.experiments.RUN_COLUMNS``).
+        Runs of the experiment (columns ``sdcd.experiments.RUN_COLUMNS``).
 
     Returns
     -------
@@ -23,9 +23,5 @@ def draw(runs: pd.DataFrame) -> Figure:
         dashed line is the number of true edges, which is the SHD of the empty graph. A cell in
         which every run failed has its marker in the strip NA. Runs that were shortened are hollow.
     """
-    return curves_figure(
-        runs,
-        [("shd", "SHD (edges; lower is better)", True)],
-        experiment="observational",
-        edges=True,
-    )
+    rows = [small_and_large("shd", "SHD (edges; lower is better)", log=True, edges=True)]
+    return curves_figure(runs, rows, experiment="observational")

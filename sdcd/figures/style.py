@@ -16,6 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from sdcd.files import atomic_path
 
@@ -181,10 +183,31 @@ def method_handle(name: str, *, hollow: bool = False) -> Line2D:
     )
 
 
+def published_handle(label: str = "published,\nmean ± sd") -> Patch:
+    """The legend's entry for published bands."""
+    return Patch(color="#555555", alpha=0.25, linewidth=0, label=label)
+
+
+def shortened_handle() -> Line2D:
+    """The legend's entry for runs that were shortened."""
+    return Line2D(
+        [],
+        [],
+        linestyle="none",
+        marker="o",
+        markerfacecolor="white",
+        markeredgecolor="#555555",
+        label="shortened runs",
+    )
+
+
+def plain_linear_ticks(axes: Axes) -> None:
+    """Separate thousands on a linear vertical axis: 1,000 and not 1000 or 1e3."""
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
 def plain_log_ticks(axes: Axes, axis: str = "y") -> None:
     """Label a logarithmic axis 10, 20, 50, 100, ... instead of with powers of ten."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
     which = axes.yaxis if axis == "y" else axes.xaxis
     which.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=30))
     which.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
