@@ -72,7 +72,7 @@ class Dataset:
 
 
 def write_dataset(path: str | Path, dataset: Dataset) -> None:
-    """Write ``dataset`` as ``.npz`` with the arrays ``X``, ``intervened``, ``names``, ``adjacency``.
+    """Write ``dataset`` as ``.npz``: arrays ``X``, ``intervened``, ``names``, ``adjacency``.
 
     The bytes depend on the data set alone. ``adjacency`` is left out where it is not known.
     """

@@ -1,0 +1,548 @@
+"""One fit in a process of its own, under limits that are enforced from outside it.
+
+Whatever becomes of a fit, the caller gets a record: a graph, a failure the method foresaw, an
+exception, a limit that was passed, or a process that was killed. What a method does to the state of
+its process (default types, threads, logging) ends with that process.
+
+The fit's process is started by :func:`run_fit` with a description of the fit on its standard input
+and answers on a pipe: one line when the data are loaded and the clock starts, one line with the
+record and the arrays when the fit has ended. Its standard input stays open as long as the caller
+lives; when it closes, the process and all that it started kill themselves.
+"""
+
+import contextlib
+import importlib
+import importlib.metadata
+import io
+import json
+import math
+import os
+import platform
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+import sdcd
+from sdcd.data import read_dataset
+from sdcd.errors import InputError, MethodFailure
+from sdcd.files import read_json, read_npz, write_json, write_npz
+from sdcd.methods import Graph, method
+
+STARTUP_ALLOWANCE_S = 300.0
+"""Seconds beyond the time limit that starting Python and loading the data may take."""
+
+POLL_INTERVAL_S = 0.05
+TERMINATE_GRACE_S = 3.0
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+
+
+def run_fit(
+    data_path: str | Path,
+    name: str,
+    *,
+    out: str | Path,
+    seed: int = 0,
+    settings: Mapping[str, object] | None = None,
+    time_limit_s: float | None = None,
+    memory_limit_mb: float | None = None,
+    threads: int = 1,
+    log: str | Path | None = None,
+) -> dict[str, object]:
+    """Fit one registered method to one data set in a child process and write the result.
+
+    Parameters
+    ----------
+    data_path : path
+        A data set as :func:`sdcd.data.write_dataset` writes it.
+    name : str
+        A registered method; an outside command counts once :mod:`sdcd.outside` registered it.
+    out : path
+        The fit, ``.npz``; its record goes beside it with the suffix ``.json``. Each is complete or
+        absent. The bytes of the ``.npz`` depend on data, method, settings and seed alone.
+    seed : int
+        The method's seed.
+    settings : mapping, optional
+        Parameters of the method that differ from its defaults.
+    time_limit_s : float, optional
+        Wall-clock seconds from the moment the data are loaded. Past it the process group gets
+        SIGTERM, three seconds later SIGKILL, and the fit's status is ``timeout``.
+    memory_limit_mb : float, optional
+        Resident memory, in units of 10^6 bytes, of the process and all that it started, looked at
+        20 times a second. Above it the process group is killed and the status is ``oom``.
+    threads : int
+        Threads of OpenMP, MKL, OpenBLAS, NumExpr and numba in the process.
+    log : path, optional
+        Keep what the process printed here.
+
+    Returns
+    -------
+    dict
+        The record, as written: ``method``, ``status``, ``reason``, ``seconds`` (from data loaded to
+        graph returned, or to the end of the process), ``peak_rss_mb``, ``seed``, ``params``,
+        ``versions``, ``machine``, ``threads``, ``n_rows``, ``n_variables``, ``limits``,
+        ``diagnostics``, for a method with stages ``epochs``, and ``traceback`` after an exception.
+
+    Raises
+    ------
+    InputError
+        If the method or a setting is unknown, the data are unreadable, or the method takes no data
+        with interventions and the data have some. Nothing is written then.
+    """
+    chosen = method(name)
+    params = chosen.parameters(settings or {})
+    out = Path(out)
+    if out.suffix != ".npz":
+        raise InputError(f"{out}: the name of a fit must end in .npz")
+    for what, limit in (("time limit", time_limit_s), ("memory limit", memory_limit_mb)):
+        if limit is not None and not limit > 0:
+            raise InputError(f"{what} {limit!r}, expected a positive number")
+    if type(threads) is not int or threads < 1:
+        raise InputError(f"threads {threads!r}, expected a positive integer")
+    job = {
+        "data": os.path.abspath(data_path),
+        "shown_as": str(data_path),
+        "method": name,
+        "module": chosen.module,
+        "outside": getattr(chosen.fit, "spec", None),
+        "params": params,
+        "seed": seed,
+    }
+    end = _run_child(job, time_limit_s, memory_limit_mb, threads, log)
+    if "input_error" in end.answer:
+        raise InputError(end.answer["input_error"])
+    answer = _judge(end, time_limit_s, memory_limit_mb)
+    record = {
+        "method": name,
+        "status": answer["status"],
+        "reason": answer["reason"],
+        "seconds": round(answer["seconds"], 4),
+        "peak_rss_mb": round(max(end.peak_rss_mb, answer.get("peak_rss_mb", 0.0)), 1),
+        "seed": seed,
+        "params": params,
+        "versions": answer.get("versions") or _versions(),
+        "machine": answer.get("machine") or _machine(),
+        "threads": threads,
+        "n_rows": end.started.get("n_rows"),
+        "n_variables": end.started.get("n_variables"),
+        "limits": {"time_s": time_limit_s, "memory_mb": memory_limit_mb},
+        "diagnostics": answer.get("diagnostics", {}),
+    }
+    if isinstance(record["diagnostics"].get("epochs"), dict):
+        record["epochs"] = record["diagnostics"].pop("epochs")
+    if "traceback" in answer:
+        record["traceback"] = answer["traceback"]
+    if record["status"] == "ok":
+        arrays = end.arrays
+    else:
+        arrays = {"names": np.array(end.started.get("names", []), dtype=np.str_)}
+    write_npz(out, **arrays)
+    write_json(out.with_suffix(".json"), record)
+    return record
+
+
+def load_fit(path: str | Path) -> tuple[Graph | None, dict[str, object]]:
+    """Read a fit and the record beside it.
+
+    Returns
+    -------
+    graph : Graph or None
+        ``None`` if the fit failed. ``graph.arrays`` has ``names``, str (d,), and whatever the
+        method kept besides its graph.
+    record : dict
+        Empty if there is no ``.json`` beside the fit.
+
+    Raises
+    ------
+    InputError
+        If the file is not a fit.
+    """
+    path = Path(path)
+    arrays = read_npz(path)
+    record_path = path.with_suffix(".json")
+    record = read_json(record_path) if record_path.exists() else {}
+    if not isinstance(record, dict):
+        raise InputError(f"{record_path}: not the record of a fit")
+    if "adjacency" not in arrays:
+        if set(arrays) != {"names"}:
+            raise InputError(f"{path}: not a fit (arrays found: {', '.join(arrays) or 'none'})")
+        return None, record
+    adjacency = arrays.pop("adjacency")
+    weights = arrays.pop("weights", None)
+    d = len(adjacency)
+    for what, array in (("adjacency", adjacency), ("weights", weights)):
+        if array is not None and array.shape != (d, d):
+            raise InputError(f"{path}: {what} has shape {array.shape}, expected ({d}, {d})")
+    if weights is not None and np.isnan(weights).all():
+        weights = None
+    arrays.setdefault("names", np.array([f"X{j}" for j in range(d)]))
+    if arrays["names"].shape != (d,):
+        raise InputError(f"{path}: {arrays['names'].size} names for {d} variables")
+    return Graph(adjacency, weights, record.get("diagnostics", {}), arrays), record
+
+
+class _End:
+    """How a child process ended, and what was seen of it from outside."""
+
+    def __init__(self):
+        self.started: dict = {}
+        self.answer: dict = {}
+        self.arrays: dict[str, np.ndarray] = {}
+        self.returncode: int | None = None
+        self.stopped_for: str | None = None
+        self.seconds = 0.0
+        self.rss_mb = 0.0
+        self.peak_rss_mb = 0.0
+        self.last_line = ""
+
+
+def _run_child(job, time_limit_s, memory_limit_mb, threads, log) -> _End:
+    environment = {**os.environ, **{name: str(threads) for name in THREAD_VARIABLES}}
+    # gies iterates over sets; a fixed hash seed makes their order, hence its ties, repeatable.
+    environment["PYTHONHASHSEED"] = "0"
+    end = _End()
+    answers, answer_end = os.pipe()
+    # The child's search path is the parent's, however the parent found this package.
+    bootstrap = f"import sys; sys.path[:] = {sys.path!r}; from sdcd.running import _child; _child()"
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, answers)
+        if log is None:
+            output = stack.enter_context(tempfile.TemporaryFile())
+        else:
+            Path(log).parent.mkdir(parents=True, exist_ok=True)
+            output = stack.enter_context(open(log, "w+b"))
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-c", bootstrap, str(answer_end)],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=(answer_end,),
+                env=environment,
+                start_new_session=True,
+            )
+        finally:
+            os.close(answer_end)
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(job).encode() + b"\n")
+                process.stdin.flush()
+            received = _watch(process, answers, end, time_limit_s, memory_limit_mb)
+        finally:
+            _kill_group(process)
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+        end.returncode = process.returncode
+        _unpack(received, end)
+        end.last_line = _last_line(output)
+    return end
+
+
+def _watch(process, answers: int, end: _End, time_limit_s, memory_limit_mb) -> bytearray:
+    """Collect the child's answer until it closes the pipe, ends, or passes a limit."""
+    limit = math.inf if time_limit_s is None else time_limit_s
+    start = time.monotonic()
+    deadline = start + limit + STARTUP_ALLOWANCE_S
+    received, started = bytearray(), False
+    while True:
+        readable, _, _ = select.select([answers], [], [], POLL_INTERVAL_S)
+        now = time.monotonic()
+        if readable:
+            chunk = os.read(answers, 1 << 20)
+            if not chunk:
+                break
+            received += chunk
+            if not started and b"\n" in received:
+                line, _, received = received.partition(b"\n")
+                end.started = json.loads(line)
+                started, start, deadline = True, now, now + limit
+            continue
+        end.rss_mb = _tree_rss_mb(process.pid)
+        end.peak_rss_mb = max(end.peak_rss_mb, end.rss_mb)
+        if memory_limit_mb is not None and end.rss_mb > memory_limit_mb:
+            end.stopped_for = "oom"
+        elif now > deadline:
+            end.stopped_for = "timeout"
+        if end.stopped_for:
+            received.clear()
+            break
+        if process.poll() is not None:
+            break
+    end.seconds = time.monotonic() - start
+    if not end.stopped_for:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(TERMINATE_GRACE_S)
+    return received
+
+
+def _kill_group(process: subprocess.Popen) -> None:
+    """End the child and whatever it started: politely first, if it still runs."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(TERMINATE_GRACE_S)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _unpack(received: bytearray, end: _End) -> None:
+    line, found, arrays = received.partition(b"\n")
+    if not found:
+        return
+    end.answer = json.loads(line)
+    if end.answer.get("status") == "ok":
+        with np.load(io.BytesIO(arrays), allow_pickle=False) as archive:
+            end.arrays = {name: archive[name] for name in archive.files}
+
+
+def _judge(end: _End, time_limit_s, memory_limit_mb) -> dict:
+    """The child's answer, or in its absence one made from how it ended."""
+    if end.answer:
+        return end.answer
+    if end.stopped_for == "timeout":
+        reason = f"time limit of {time_limit_s:g} s passed"
+        return {"status": "timeout", "reason": reason, "seconds": end.seconds}
+    if end.stopped_for == "oom":
+        reason = f"memory limit of {memory_limit_mb:g} MB passed ({end.rss_mb:.0f} MB in use)"
+        return {"status": "oom", "reason": reason, "seconds": end.seconds}
+    if end.returncode == -signal.SIGKILL:
+        reason = (
+            "killed by SIGKILL, as the system does when memory runs out "
+            f"({end.peak_rss_mb:.0f} MB in use at the last look)"
+        )
+        return {"status": "oom", "reason": reason, "seconds": end.seconds}
+    if end.returncode is not None and end.returncode < 0:
+        how = f"the fit's process was killed by {signal.Signals(-end.returncode).name}"
+    else:
+        how = f"the fit's process ended with exit code {end.returncode} and no answer"
+    reason = f"{how}: {end.last_line}" if end.last_line else how
+    return {"status": "error", "reason": reason, "seconds": end.seconds}
+
+
+def _tree_rss_mb(pid: int) -> float:
+    """Resident memory of a process and its descendants in 10^6 bytes; 0 if it is gone."""
+    if not Path("/proc/self/statm").exists():
+        return _group_rss_mb_from_ps(pid)
+    pages, pending = 0, [pid]
+    while pending:
+        current = pending.pop()
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            pages += int(Path(f"/proc/{current}/statm").read_text().split()[1])
+            for task in os.listdir(f"/proc/{current}/task"):
+                children = Path(f"/proc/{current}/task/{task}/children").read_text()
+                pending += map(int, children.split())
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def _group_rss_mb_from_ps(pid: int) -> float:
+    listing = subprocess.run(
+        ["ps", "-axo", "pgid=,rss="], capture_output=True, text=True, check=False
+    ).stdout
+    rows = (line.split() for line in listing.splitlines())
+    return sum(int(row[1]) for row in rows if len(row) == 2 and row[0] == str(pid)) * 1024 / 1e6
+
+
+def _last_line(stream) -> str:
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(max(0, size - 4096))
+    text = stream.read().decode(errors="replace")
+    lines = [line.strip() for line in re.split(r"[\r\n]", text) if line.strip()]
+    return lines[-1] if lines else ""
+
+
+# In the child
+
+
+def _child() -> None:
+    """Do the fit described on standard input and answer on the pipe named by the argument."""
+    answers = os.fdopen(int(sys.argv[1]), "wb")
+    # What the fit starts must not keep the pipe open after the fit's end.
+    os.set_inheritable(answers.fileno(), False)
+    job = json.loads(sys.stdin.buffer.readline())
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    with contextlib.suppress(OSError):
+        # When memory runs out, the system should end the fit and not its caller.
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    arrays: dict[str, np.ndarray] = {}
+    try:
+        answer, arrays = _fit(job, answers)
+    except InputError as error:
+        answers.write(json.dumps({}).encode() + b"\n")
+        answer = {"input_error": str(error)}
+    answers.write(json.dumps(_plain(answer)).encode() + b"\n")
+    if arrays:
+        payload = io.BytesIO()
+        np.savez(payload, **arrays)
+        answers.write(payload.getbuffer())
+    answers.close()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # No waiting for threads that a library left behind.
+    os._exit(0)
+
+
+def _die_with_parent() -> None:
+    while os.read(0, 4096):
+        pass
+    os.killpg(0, signal.SIGKILL)
+
+
+def _fit(job: dict, answers) -> tuple[dict, dict[str, np.ndarray]]:
+    if job["outside"] is not None:
+        from sdcd.outside import register_outside
+
+        register_outside(job["outside"])
+    else:
+        # A method may have been registered by a module that is not part of this package.
+        importlib.import_module(job["module"])
+    chosen = method(job["method"])
+    try:
+        dataset = read_dataset(job["data"])
+    except InputError as error:
+        raise InputError(str(error).replace(job["data"], job["shown_as"])) from None
+    targets = np.flatnonzero(dataset.intervened.any(axis=0))
+    if chosen.data == "observational" and targets.size:
+        rows = int(dataset.intervened.any(axis=1).sum())
+        raise InputError(
+            f"{job['shown_as']}: {rows} of {dataset.n} rows have interventions "
+            f"(first on {dataset.names[targets[0]]!r}), "
+            f"but method {chosen.name} takes observational data only"
+        )
+    # What a method imports on its first call would be charged to that call.
+    for name in getattr(sys.modules[chosen.module], "PRELOAD", ()):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    started = {"names": dataset.names, "n_rows": dataset.n, "n_variables": dataset.d}
+    answers.write(json.dumps(started).encode() + b"\n")
+    answers.flush()
+    arrays: dict[str, np.ndarray] = {}
+    start = time.perf_counter()
+    try:
+        graph = chosen.fit(
+            dataset.X, dataset.intervened, dataset.names, job["seed"], **job["params"]
+        )
+        seconds = time.perf_counter() - start
+        answer = {"status": "ok", "reason": "", "diagnostics": graph.diagnostics}
+        arrays = _checked_arrays(graph, dataset.names)
+    except MethodFailure as failure:
+        seconds = time.perf_counter() - start
+        answer = {"status": failure.status, "reason": failure.reason}
+    except BaseException as error:
+        seconds = time.perf_counter() - start
+        text = " ".join(str(error).split())
+        reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        answer = {"status": "oom" if _is_out_of_memory(error) else "error", "reason": reason}
+        answer["traceback"] = traceback.format_exc()
+        traceback.print_exc()
+    answer.update(
+        seconds=seconds, peak_rss_mb=_own_peak_rss_mb(), versions=_versions(), machine=_machine()
+    )
+    return answer, arrays
+
+
+def _checked_arrays(graph: Graph, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    shape = (len(names), len(names))
+    if graph.adjacency.shape != shape:
+        raise ValueError(
+            f"the method's adjacency has shape {graph.adjacency.shape}, expected {shape}"
+        )
+    if not np.isin(graph.adjacency, (0, 1)).all():
+        raise ValueError("the method's adjacency has other entries than 0 and 1")
+    # A method without weights has the contract's array all the same, filled with NaN.
+    weights = np.full(shape, np.nan) if graph.weights is None else graph.weights
+    if weights.shape != shape:
+        raise ValueError(f"the method's weights have shape {weights.shape}, expected {shape}")
+    if graph.weights is not None and not np.isfinite(weights).all():
+        bad = int((~np.isfinite(weights)).sum())
+        raise MethodFailure("nan", f"{bad} of {weights.size} weights are NaN or infinite")
+    return {
+        "weights": weights,
+        "adjacency": graph.adjacency,
+        "names": np.array(names, dtype=np.str_),
+        **graph.arrays,
+    }
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    # torch reports exhausted memory as a RuntimeError, on the CPU and on older GPUs' releases.
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError)
+        and ("can't allocate memory" in text or "out of memory" in text)
+    )
+
+
+def _own_peak_rss_mb() -> float:
+    with contextlib.suppress(OSError, AttributeError):
+        # getrusage would include what the parent had resident when it forked.
+        status = Path("/proc/self/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) * 1024 / 1e6
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
+
+
+def _versions() -> dict[str, str]:
+    """Versions of Python, of this package and of every other package that is loaded here."""
+    versions = {"python": platform.python_version(), "sdcd": sdcd.__version__}
+    for name in sorted({module.partition(".")[0] for module in tuple(sys.modules)}):
+        if name in sys.stdlib_module_names or name.startswith("_") or name == "sdcd":
+            continue
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except Exception:
+            version = getattr(sys.modules.get(name), "__version__", None)
+            if isinstance(version, str):
+                versions[name] = version
+    return versions
+
+
+def _machine() -> dict[str, object]:
+    """What a measured time depends on: processor, usable cores, system, and GPU if one was used."""
+    cpu = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError, AttributeError):
+        cpuinfo = Path("/proc/cpuinfo").read_text()
+        cpu = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE).group(1)
+    pinned = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if pinned else os.cpu_count()
+    machine = {"cpu": cpu, "cores": cores, "platform": platform.platform()}
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        machine["gpu"] = torch.cuda.get_device_name()
+    return machine
+
+
+def _plain(value: object) -> object:
+    """``value`` in terms of JSON; numbers that JSON lacks become ``"nan"``, ``"inf"``."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return str(value)
