@@ -21,4 +21,4 @@ def draw(runs: pd.DataFrame) -> Figure:
     Figure
         Columns are d, rows s; see :func:`sdcd.figures._boxes.boxes_figure`.
     """
-    return boxes_figure(runs, "recall", "recall of directed edges", limits=(0, 1))
+    return boxes_figure(runs, "recall", "recall of directed edges", limits=(0, 1.03))

@@ -23,7 +23,7 @@ def draw(runs: pd.DataFrame) -> Figure:
         which have no SHD-CPDAG.
     """
     rows = [
-        small_and_large("f1", "F1 of directed edges (higher is better)", limits=(0, 1)),
+        small_and_large("f1", "F1 of directed edges (higher is better)", limits=(0, 1.03)),
         small_and_large("shd_cpdag", "SHD-CPDAG (edges; lower is better)", log=True),
     ]
     return curves_figure(

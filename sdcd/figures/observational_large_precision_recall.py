@@ -23,8 +23,8 @@ def draw(runs: pd.DataFrame) -> Figure:
     """
     rows = [
         [
-            Panel("precision", "precision (higher is better)", "precision", limits=(0, 1)),
-            Panel("recall", "recall (higher is better)", "recall", limits=(0, 1)),
+            Panel("precision", "precision (higher is better)", "precision", limits=(0, 1.03)),
+            Panel("recall", "recall (higher is better)", "recall", limits=(0, 1.03)),
         ]
     ]
     return curves_figure(

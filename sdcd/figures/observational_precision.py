@@ -23,7 +23,7 @@ def draw(runs: pd.DataFrame) -> Figure:
     """
     rows = [
         small_and_large(
-            "precision", "precision of directed edges (higher is better)", limits=(0, 1)
+            "precision", "precision of directed edges (higher is better)", limits=(0, 1.03)
         )
     ]
     return curves_figure(

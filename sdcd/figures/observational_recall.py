@@ -21,7 +21,8 @@ def draw(runs: pd.DataFrame) -> Figure:
     Figure
         Laid out as :mod:`sdcd.figures.observational`. The bands are from the authors' logs.
     """
-    rows = [small_and_large("recall", "recall of directed edges (higher is better)", limits=(0, 1))]
+    label = "recall of directed edges (higher is better)"
+    rows = [small_and_large("recall", label, limits=(0, 1.03))]
     return curves_figure(
         runs, rows, experiment="observational", note="Published: from the authors' logs."
     )

@@ -19,6 +19,17 @@ SOURCES = (
 """What stands in each cell, one under the other."""
 
 
+class Formula(str):
+    """Text that LaTeX sets as a formula of its own: ``Formula("1/k!", r"1/k!")``."""
+
+    tex: str
+
+    def __new__(cls, text: str, tex: str):
+        formula = super().__new__(cls, text)
+        formula.tex = tex
+        return formula
+
+
 @dataclass(frozen=True)
 class Layout:
     """A printable table: text in every cell.
@@ -92,6 +103,8 @@ def by_setting(
                 continue
             entries.append({source: text(cell) for source, text in SOURCES if text(cell)})
             row_means.append(cell["mean"] if cell["status"] == "ok" else float("nan"))
+        if any("ours" in entry for entry in entries):
+            entries = [{"ours": "NT", **entry} for entry in entries]
         rows.append((_key_texts(keys, real_keys, key), entries))
         means.append(row_means)
     means = pd.DataFrame(means)
@@ -108,7 +121,7 @@ def _key_texts(keys, real_keys, values) -> tuple[str, ...]:
     texts = []
     for key in keys:
         if key == "density":
-            texts.append(f"{100 * known['s'] / ((known['d'] - 1) / 2):.0f} %")
+            texts.append(f"{200 * known['s'] / (known['d'] - 1):.1f} %")
         elif key == "fraction":
             texts.append(f"{known[key]:.2f}")
         else:
@@ -129,8 +142,8 @@ def _notes(cells: pd.DataFrame) -> list[str]:
     shown = set(cells["published_status"]) | set(cells["status"])
     if "failed" in shown:
         notes.append("NA: every run failed.")
-    if "not_tested" in shown:
-        notes.append("NT: not tested in the paper.")
+    if shown & {"not_tested", "not_run"}:
+        notes.append("NT: not tested.")
     for what in dict.fromkeys(cells.loc[cells["shortened"] != "", "shortened"]):
         notes.append(f"* shortened: {what}.")
     failed = cells[(cells["reason"] != "")]
@@ -156,47 +169,60 @@ def write_all(layout: Layout, data: pd.DataFrame, stem: str | Path) -> tuple[Pat
 
 
 def to_latex(layout: Layout) -> str:
-    """The table as a LaTeX ``table`` (needs the packages booktabs and graphicx).
+    """The table as one or several LaTeX ``table`` (needs the packages booktabs and graphicx).
 
-    Each source of a row is a line of its own, named in the column after the keys.
+    Each source of a row is a line of its own, named in the column after the keys. A table of more
+    than :data:`LATEX_ROWS` rows is split, so that each part fits a page.
     """
     sources = _sources(layout)
     named = sources != [""]
     head = [*layout.keys, *([""] if named else []), *layout.columns]
-    lines = [
-        r"% needs \usepackage{booktabs} and \usepackage{graphicx}",
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{_latex(layout.caption)}}}",
-        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-        r"\begin{tabular}{" + "l" * len(head) + "}",
-        r"\toprule",
-        " & ".join(_latex(text) for text in head) + r" \\",
-        r"\midrule",
-    ]
-    for index, (keys, entries) in enumerate(layout.rows):
-        if index and named:
-            lines.append(r"\addlinespace")
-        used = [source for source in sources if any(source in entry for entry in entries)]
-        for line, source in enumerate(used or sources[:1]):
-            texts = [_latex(text) if line == 0 else "" for text in keys]
-            if named:
-                texts.append(_latex(source))
-            for column, entry in enumerate(entries):
-                text = _latex(entry.get(source, ""))
-                if source in ("ours", "") and text and (index, column) in layout.best:
-                    text = rf"\textbf{{{text}}}"
-                texts.append(text)
-            lines.append(" & ".join(texts) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}}", ""]
-    if layout.notes:
-        notes = " ".join(_latex(note) for note in layout.notes)
+    starts = range(0, max(len(layout.rows), 1), LATEX_ROWS)
+    lines = [r"% needs \usepackage{booktabs} and \usepackage{graphicx}"]
+    for part, start in enumerate(starts, start=1):
+        caption = layout.caption + (f" (Part {part} of {len(starts)}.)" if len(starts) > 1 else "")
         lines += [
-            r"\par\smallskip\begin{minipage}{\linewidth}\footnotesize " + notes,
-            r"\end{minipage}",
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{_latex(caption)}}}",
+            r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+            r"\begin{tabular}{" + "l" * len(head) + "}",
+            r"\toprule",
+            " & ".join(_latex(text) for text in head) + r" \\",
+            r"\midrule",
         ]
-    lines += [r"\end{table}", ""]
+        for index in range(start, min(start + LATEX_ROWS, len(layout.rows))):
+            if index > start and named:
+                lines.append(r"\addlinespace")
+            lines += _latex_row(layout, index, sources)
+        lines += [r"\bottomrule", r"\end{tabular}}"]
+        if layout.notes and part == len(starts):
+            notes = " ".join(_latex(note) for note in layout.notes)
+            lines.append(r"\par\smallskip\begin{minipage}{\linewidth}\footnotesize " + notes)
+            lines.append(r"\end{minipage}")
+        lines += [r"\end{table}", ""]
     return "\n".join(lines)
+
+
+LATEX_ROWS = 15
+"""Rows of settings in one LaTeX table: with four lines each, about a page."""
+
+
+def _latex_row(layout: Layout, index: int, sources: list[str]) -> list[str]:
+    keys, entries = layout.rows[index]
+    used = [source for source in sources if any(source in entry for entry in entries)]
+    lines = []
+    for line, source in enumerate(used or sources[:1]):
+        texts = [_latex(text) if line == 0 else "" for text in keys]
+        if sources != [""]:
+            texts.append(_latex(source))
+        for column, entry in enumerate(entries):
+            text = _latex(entry.get(source, ""))
+            if source in ("ours", "") and text and (index, column) in layout.best:
+                text = rf"\textbf{{{text}}}"
+            texts.append(text)
+        lines.append(" & ".join(texts) + r" \\")
+    return lines
 
 
 def to_html(layout: Layout) -> str:
@@ -254,8 +280,8 @@ _HTML_SOURCES = {
 
 
 def _latex(text: str) -> str:
-    if text.startswith("$") and text.endswith("$"):
-        return text
+    if isinstance(text, Formula):
+        return f"${text.tex}$"
     escapes = {
         "\\": r"\textbackslash{}",
         "&": r"\&",
