@@ -6,6 +6,7 @@ with its settings and limits. Nothing heavy is imported, since a workflow makes 
 every job.
 """
 
+import ast
 import itertools
 import json
 import math
@@ -13,9 +14,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 from sdcd.configuration import checked, closest
 from sdcd.errors import InputError
+from sdcd.methods import Method
 from sdcd.methods import methods as registered_methods
 
 FAMILIES = {
@@ -230,6 +233,13 @@ class Plan:
     experiments: Mapping[str, Experiment]
     methods: Mapping[str, MethodPlan]
 
+    def n_rows(self, key: DatasetKey) -> int:
+        """Rows of a data set at this scale."""
+        if key.family != "interventional":
+            return self.n_observational
+        kept = key.d - int((1 - key.fraction) * key.d)
+        return self.n_observational + kept * self.n_per_intervention
+
 
 def make_plan(config: Mapping[str, object], schema: Mapping[str, object]) -> Plan:
     """Check a configuration and work out what its chosen scale runs.
@@ -351,25 +361,42 @@ def _method_plan(config, scale, where, name) -> MethodPlan:
         **general,
         **of_scale,
     }
-    settings = {**general.get("settings", {}), **of_scale.get("settings", {})}
-    options["settings"] = settings
+    options["settings"] = {**general.get("settings", {}), **of_scale.get("settings", {})}
     outside = config["outside_methods"].get(name)
     changes = []
     if outside is None:
         method = registered_methods()[name]
-        try:
-            method.parameters(settings)
-        except InputError as error:
-            source = where + "." if of_scale.get("settings") else ""
-            raise InputError(
-                f"config key {source}method_options.{name}.settings: {error}"
-            ) from None
+        for source, part in (("", general), (f"{where}.", of_scale)):
+            _check_settings(
+                method, part.get("settings", {}), f"{source}method_options.{name}.settings"
+            )
         changes = [
             f"{key} = {_text(value)} instead of {_text(method.defaults[key])}"
-            for key, value in settings.items()
+            for key, value in options["settings"].items()
             if value != method.defaults[key]
         ]
     return MethodPlan(name=name, outside=outside, shortened="; ".join(changes), **options)
+
+
+def _check_settings(method: Method, settings: Mapping[str, object], where: str) -> None:
+    for key, value in settings.items():
+        default = method.defaults.get(key)
+        if key not in method.defaults:
+            hint = closest(key, method.defaults) or f" (known: {', '.join(method.defaults)})"
+            raise InputError(f"config key {where}.{key}: unknown parameter of {method.name}{hint}")
+        if _is_number(value) and value < 0 and _is_number(default) and default >= 0:
+            raise InputError(
+                f"config key {where}.{key}: found {value}, expected a number from 0 on such as "
+                f"{default}"
+            )
+        try:
+            method.parameters({key: value})
+        except InputError as error:
+            raise InputError(f"config key {where}.{key}: {error}") from None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _text(value: object) -> str:
@@ -408,3 +435,34 @@ def _datasets(family: str, grid: Mapping, seeds: list[int]) -> Iterable[DatasetK
         grid.get("mechanisms", [""]), grid["d"], grid["s"], grid.get("fractions", [0.0]), seeds
     ):
         yield DatasetKey(family, int(d), int(s), int(seed), float(fraction), mechanism)
+
+
+def exhibits(kind: str) -> dict[str, tuple[str, ...]]:
+    """The figures or tables of the paper, each with the tables of runs that it is made from.
+
+    Parameters
+    ----------
+    kind : "figures" or "tables"
+        A subpackage of this package. Each of its modules with a function ``draw`` or ``build`` is
+        one exhibit, made from the experiments in the module's tuple ``EXPERIMENTS``, or, without
+        that, from the study of the module's own name. The modules are read, not imported.
+
+    Returns
+    -------
+    dict of str to tuple of str
+        Names of the modules, sorted, with their experiments.
+    """
+    found = {}
+    for path in sorted((Path(__file__).parent / kind).glob("[!_]*.py")):
+        tree = ast.parse(path.read_bytes())
+        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        if not functions & {"draw", "build"}:
+            continue
+        constants = {
+            node.targets[0].id: node.value
+            for node in tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        }
+        stated = constants.get("EXPERIMENTS")
+        found[path.stem] = (path.stem,) if stated is None else tuple(ast.literal_eval(stated))
+    return found

@@ -1,0 +1,30 @@
+"""The paper, from simulated data to the report: see README.md and config.yaml."""
+
+from snakemake.utils import min_version
+
+min_version("9.20")
+
+
+configfile: "config.yaml"
+
+
+include: "workflow/rules/common.smk"
+
+
+report: "workflow/report/workflow.rst"
+
+
+rule all:
+    input:
+        f"{RESULTS}/overview.html",
+        figures(),
+        tables(),
+
+
+include: "workflow/rules/simulate.smk"
+include: "workflow/rules/fit.smk"
+include: "workflow/rules/collect.smk"
+include: "workflow/rules/constraints.smk"
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/tables.smk"
+include: "workflow/rules/report.smk"

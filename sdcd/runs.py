@@ -1,0 +1,131 @@
+"""Tables of runs: one row per fit, scored against the true graph."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from sdcd.errors import InputError
+from sdcd.experiments import PAPER, RUN_COLUMNS, DatasetKey, Experiment
+from sdcd.files import read_npz
+from sdcd.methods import Graph
+from sdcd.metrics import score
+from sdcd.running import load_fit
+
+
+def collect(experiment: Experiment, results: str | Path):
+    """Score every fit of an experiment.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        Says which fits there are.
+    results : path
+        The folder that holds ``data/{dataset}.npz`` and ``fits/{dataset}/{method}.npz``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns :data:`sdcd.experiments.RUN_COLUMNS`, rows in the experiment's order of fits. A
+        failed fit has its status and reason, and no scores.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or is not what it should be.
+    """
+    import pandas as pd
+
+    results = Path(results)
+    rows, truths = [], {}
+    for key, method in experiment.fits():
+        if key not in truths:
+            # Fits are ordered by data set, so one truth at a time is enough.
+            truths = {key: _truth(results / "data" / f"{key.name}.npz")}
+        graph, record = load_fit(results / "fits" / key.name / f"{method}.npz")
+        if record.get("method") != method:
+            raise InputError(
+                f"{results / 'fits' / key.name / method}.json: found method "
+                f"{record.get('method')!r}, expected {method!r}"
+            )
+        shortened = experiment.methods[method]["shortened"]
+        rows.append(run_row(experiment.name, key, record, graph, truths[key], shortened))
+    return pd.DataFrame(rows, columns=list(RUN_COLUMNS))
+
+
+def run_row(
+    experiment: str,
+    key: DatasetKey,
+    record: Mapping[str, object],
+    graph: Graph | None,
+    truth: np.ndarray,
+    shortened: str = "",
+) -> dict[str, object]:
+    """One fit's row of a table of runs.
+
+    Parameters
+    ----------
+    experiment : str
+        The experiment's name.
+    key : DatasetKey
+        The data set.
+    record : mapping
+        The fit's record as :func:`sdcd.running.run_fit` makes it.
+    graph : Graph or None
+        What the method learned; ``None`` if it failed. Its array ``selected`` bool (d, d), if it
+        has one, is stage 1's mask.
+    truth : array (d, d)
+        The true graph.
+    shortened : str
+        What the plan shortened. A time limit below the paper's is added if the fit passed it.
+
+    Returns
+    -------
+    dict
+        Keys :data:`sdcd.experiments.RUN_COLUMNS`; ``None`` where there is nothing to say. The
+        mask's density is its number of edges over d^2, as in the authors' logs.
+    """
+    row = dict.fromkeys(RUN_COLUMNS)
+    diagnostics = record.get("diagnostics", {})
+    epochs = record.get("epochs", {})
+    row.update(
+        experiment=experiment,
+        method=record["method"],
+        d=key.d,
+        s=key.s,
+        fraction=key.fraction,
+        mechanism=key.mechanism,
+        seed=key.seed,
+        status=record["status"],
+        reason=record["reason"],
+        shortened="; ".join(filter(None, [shortened, _shorter_limit(record)])),
+        seconds=record["seconds"],
+        peak_rss_mb=record["peak_rss_mb"],
+        stage1_epochs=epochs.get("stage1"),
+        stage2_epochs=epochs.get("stage2"),
+        last_gamma=diagnostics.get("last_gamma"),
+    )
+    if graph is None:
+        return row
+    row.update(score(graph.adjacency, graph.weights, truth))
+    selected = graph.arrays.get("selected")
+    if selected is not None:
+        edges = truth != 0
+        row["stage1_mask_density"] = float(np.count_nonzero(selected)) / key.d**2
+        if edges.any():
+            row["stage1_mask_recall"] = float(selected[edges].mean())
+    return row
+
+
+def _shorter_limit(record: Mapping[str, object]) -> str:
+    limit = record.get("limits", {}).get("time_s")
+    if record["status"] != "timeout" or limit is None or limit >= PAPER["time_limit_s"]:
+        return ""
+    return f"time limit {limit:,g} s instead of {PAPER['time_limit_s']:,} s"
+
+
+def _truth(path: Path) -> np.ndarray:
+    arrays = read_npz(path)
+    if "adjacency" not in arrays:
+        raise InputError(f"{path}: no array 'adjacency', expected the true graph")
+    return arrays["adjacency"]

@@ -1,0 +1,33 @@
+# All fits of one experiment as a table of runs, scored against the true graphs.
+
+
+def fits_of(wildcards):
+    fits = PLAN.experiments[wildcards.experiment].fits()
+    names = [(key.name, method) for key, method in fits]
+    for dataset in dict.fromkeys(dataset for dataset, _ in names):
+        yield f"{RESULTS}/data/{dataset}.npz"
+    for dataset, method in names:
+        yield f"{RESULTS}/fits/{dataset}/{method}.npz"
+
+
+rule collect:
+    input:
+        lambda wildcards: list(fits_of(wildcards)),
+    output:
+        f"{RESULTS}/runs/{{experiment}}.csv",
+    log:
+        f"{RESULTS}/logs/collect/{{experiment}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/collect/{{experiment}}.tsv"
+    conda:
+        "../../envs/sdcd.yaml"
+    resources:
+        mem_mb=4000,
+        runtime=120,
+    params:
+        experiment=lambda wildcards: PLAN.experiments[wildcards.experiment].to_json(),
+        results=RESULTS,
+        code=code("collect.py"),
+    shell:
+        "python workflow/scripts/collect.py --experiment {params.experiment:q}"
+        " --results {params.results:q} --out {output:q} 2> {log:q}"

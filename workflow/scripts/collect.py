@@ -1,0 +1,26 @@
+"""Collect an experiment's fits into a table of runs, one row per fit, scored against the truth."""
+
+import argparse
+
+import _script
+
+from sdcd.experiments import Experiment
+from sdcd.files import atomic_path
+from sdcd.runs import collect
+
+
+def main() -> None:
+    """Read the arguments, collect, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--experiment", required=True, help="its grids and methods, as JSON")
+    parser.add_argument("--results", required=True, help="folder with data/ and fits/")
+    parser.add_argument("--out", required=True, help="where the .csv goes")
+    a = parser.parse_args()
+
+    runs = collect(Experiment.from_json(a.experiment), a.results)
+    with atomic_path(a.out) as temporary:
+        runs.to_csv(temporary, index=False, lineterminator="\n")
+
+
+if __name__ == "__main__":
+    _script.run(main)

@@ -1,0 +1,60 @@
+"""Fit one method to one data set, under limits, and write the graph and the record of the fit.
+
+A method's failure is a result and ends well. If a fit passes a limit of this attempt that is lower
+than its full limit, nothing is written and the exit code is 75: try again with more.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import _script
+
+from sdcd.running import run_fit
+
+
+def main() -> None:
+    """Read the arguments, fit, judge whether the attempt counts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", required=True, help="data set, .npz")
+    parser.add_argument("--method", required=True, help="as 'sdcd methods' lists it")
+    parser.add_argument("--settings", type=json.loads, default={}, help="parameters, as JSON")
+    parser.add_argument("--outside", type=json.loads, help="the outside command, as JSON")
+    parser.add_argument("--seed", type=int, default=0, help="of the method")
+    parser.add_argument("--time-limit-s", type=float, help="full limit of the fit")
+    parser.add_argument("--memory-limit-mb", type=float, help="full limit of the fit")
+    parser.add_argument("--granted-s", type=float, help="limit of this attempt")
+    parser.add_argument("--granted-mb", type=float, help="limit of this attempt")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--log", help="where what the method prints goes")
+    parser.add_argument("--out", required=True, help="where the fit goes, .npz; .json beside it")
+    a = parser.parse_args()
+
+    if a.outside is not None:
+        from sdcd.outside import register_outside
+
+        register_outside(a.outside)
+    granted_s, granted_mb = a.granted_s or a.time_limit_s, a.granted_mb or a.memory_limit_mb
+    record = run_fit(
+        a.data,
+        a.method,
+        seed=a.seed,
+        settings=a.settings,
+        out=a.out,
+        time_limit_s=granted_s,
+        memory_limit_mb=granted_mb,
+        threads=a.threads,
+        log=a.log,
+    )
+    more_time = record["status"] == "timeout" and granted_s != a.time_limit_s
+    more_memory = record["status"] == "oom" and granted_mb != a.memory_limit_mb
+    if more_time or more_memory:
+        for path in (Path(a.out), Path(a.out).with_suffix(".json")):
+            path.unlink()
+        print(f"{a.method} on {a.data}: {record['reason']}; needs a larger grant", file=sys.stderr)
+        sys.exit(75)
+
+
+if __name__ == "__main__":
+    _script.run(main)

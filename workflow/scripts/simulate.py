@@ -1,0 +1,45 @@
+"""Generate one data set of the paper."""
+
+import argparse
+
+import _script
+
+from sdcd.data import write_dataset
+
+
+def main() -> None:
+    """Read the arguments, simulate, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--family", choices=["observational", "interventional", "dcdi"], default="observational"
+    )
+    parser.add_argument("--d", type=int, required=True, help="variables")
+    parser.add_argument("--s", type=int, required=True, help="edges per variable")
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--fraction", type=float, default=0.0, help="of the interventions kept")
+    parser.add_argument("--mechanism", default="", help="L, NL-Add or NL-NN (family dcdi)")
+    parser.add_argument("--n-observational", type=int, default=10_000, help="rows")
+    parser.add_argument("--n-per-intervention", type=int, default=500, help="rows")
+    parser.add_argument("--out", required=True, help="where the .npz goes")
+    a = parser.parse_args()
+
+    if a.family == "dcdi":
+        from sdcd.simulation import simulate_dcdi
+
+        dataset = simulate_dcdi(a.d, a.s, a.mechanism, a.seed, n=a.n_observational)
+    else:
+        from sdcd.simulation import simulate
+
+        dataset = simulate(
+            a.d,
+            a.s,
+            a.seed,
+            fraction=a.fraction if a.family == "interventional" else None,
+            n_observational=a.n_observational,
+            n_per_intervention=a.n_per_intervention,
+        )
+    write_dataset(a.out, dataset)
+
+
+if __name__ == "__main__":
+    _script.run(main)

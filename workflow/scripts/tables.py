@@ -1,0 +1,23 @@
+"""Make one table of the paper from its tables of runs, as CSV, LaTeX and HTML."""
+
+import argparse
+import importlib
+
+import _script
+import pandas as pd
+
+
+def main() -> None:
+    """Read the arguments, build, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--table", required=True, help="a module of sdcd.tables")
+    parser.add_argument("--out", required=True, help="path without .csv, .tex and .html")
+    parser.add_argument("runs", nargs="*", help="tables of runs, .csv, as the table takes them")
+    a = parser.parse_args()
+
+    module = importlib.import_module(f"sdcd.tables.{a.table}")
+    module.write(module.build(*map(pd.read_csv, a.runs)), a.out)
+
+
+if __name__ == "__main__":
+    _script.run(main)
