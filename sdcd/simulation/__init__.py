@@ -1,1 +1,5 @@
-"""Simulated data: the paper's own, and those of the DCDI benchmark."""
+"""Simulated data: the paper's own."""
+
+from sdcd.simulation.paper import kept_targets, simulate
+
+__all__ = ["kept_targets", "simulate"]
