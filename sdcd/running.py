@@ -222,6 +222,8 @@ def _run_child(job, time_limit_s, memory_limit_mb, threads, log) -> _End:
     bootstrap = f"import sys; sys.path[:] = {sys.path!r}; from sdcd.running import _child; _child()"
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, answers)
+        # A child that is killed cannot remove its temporary files.
+        environment["TMPDIR"] = stack.enter_context(tempfile.TemporaryDirectory(prefix="sdcd-"))
         if log is None:
             output = stack.enter_context(tempfile.TemporaryFile())
         else:
