@@ -1,1 +1,15 @@
-"""The SDCD estimator."""
+"""The SDCD estimator: see :class:`SDCD`.
+
+``model``            the method in plain torch, to be read
+``estimator``        parameters, data, the two stages, the result
+``stages``           the loop over epochs: validation, early stopping, gamma
+``stage_one``        stage 1's result, by blocks of targets or gathered
+``checkpoint``       snapshots of a fit in progress
+``state``            what passes from one optimisation step to the next
+``engine``           what an engine computes; ``engine_numba``, ``engine_torch`` the fast ones
+"""
+
+from sdcd.estimator.estimator import SDCD, Edges
+from sdcd.estimator.stage_one import StageOne, gather
+
+__all__ = ["SDCD", "Edges", "StageOne", "gather"]

@@ -29,6 +29,38 @@ class Candidates:
     indptr: np.ndarray
     parents: np.ndarray
 
+    @classmethod
+    def all(cls, d: int, targets: np.ndarray | None = None) -> "Candidates":
+        """Every other variable is a candidate parent of each target (all ``d`` by default)."""
+        targets = np.arange(d) if targets is None else np.asarray(targets, dtype=np.int64)
+        k = np.arange(d - 1)
+        parents = k + (k >= targets[:, None])
+        return cls(d, targets, np.arange(len(targets) + 1) * (d - 1), parents.ravel())
+
+    @classmethod
+    def of_edges(cls, d: int, parents: np.ndarray, children: np.ndarray) -> "Candidates":
+        """The given edges, in any order, are the candidates; all ``d`` variables are targets."""
+        order = np.lexsort((parents, children))
+        count = np.bincount(children, minlength=d)
+        indptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        return cls(d, np.arange(d), indptr, np.asarray(parents, dtype=np.int64)[order])
+
+    @property
+    def positions(self) -> np.ndarray:
+        """Index into ``targets`` of each candidate edge's target: int64 (E,)."""
+        return np.repeat(np.arange(len(self.targets)), np.diff(self.indptr))
+
+    @property
+    def children(self) -> np.ndarray:
+        """Target of each candidate edge: int64 (E,)."""
+        return np.repeat(self.targets, np.diff(self.indptr))
+
+    def dense(self, values: np.ndarray) -> np.ndarray:
+        """Lay values of the candidate edges out as (d, t), zero elsewhere; dtype as given."""
+        matrix = np.zeros((self.d, len(self.targets)), dtype=values.dtype)
+        matrix[self.parents, self.positions] = values
+        return matrix
+
 
 @dataclass
 class StageState:

@@ -1,0 +1,632 @@
+"""SDCD as an estimator: parameters in, graph out; the two stages between."""
+
+import inspect
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from sdcd.errors import InputError
+from sdcd.estimator import checkpoint as snapshots
+from sdcd.estimator.checkpoint import Checkpoint
+from sdcd.estimator.engine import Engine, StageSettings
+from sdcd.estimator.stage_one import DENSE_LIMIT, StageOne, gather
+from sdcd.estimator.stages import StageProgress, StageRules, run_stage
+from sdcd.estimator.state import PARAMETERS, Candidates, StageState
+from sdcd.graphs import dag_trim_edges
+
+# Streams of random numbers, each a child of the seed: what one draws does not depend on the others.
+_SPLIT, _INITIAL, _ORDER = 0, 1, 2
+
+
+class Edges(NamedTuple):
+    """A weighted graph as lists: edge k points from ``parents[k]`` to ``children[k]``."""
+
+    parents: np.ndarray
+    children: np.ndarray
+    weights: np.ndarray
+    in_graph: np.ndarray
+
+
+class SDCD:
+    """Stable Differentiable Causal Discovery.
+
+    Learns a causal graph in two stages. With ``A[i, j] = ||W[i, j, :]||_2`` the dependence of
+    variable j on variable i in a network that predicts j's mean and variance:
+
+    1. *Edge preselection*: maximise the penalised log density of each variable given all others;
+       keep the edges {A > tau_1}.
+    2. *Causal discovery*: solve it anew on these edges, minus gamma * h_rho(A), the spectral
+       radius, with gamma rising from 0; then add edges with A >= tau_2 by decreasing weight, except
+       those that would close a cycle.
+
+    The model and the loss are in :mod:`sdcd.estimator.model`. Defaults are those of the published
+    runs.
+
+    Parameters
+    ----------
+    alpha_1, alpha_2 : float, default 1e-2, 5e-4
+        Weight of sum|W| (L1) in stage 1 and 2.
+    beta_1, beta_2 : float, default 2e-4, 5e-3
+        Weight of the sum of squares of all trainable parameters (L2).
+    eta_1, eta_2 : float, default 2e-3, 1e-3
+        Learning rates of Adam.
+    tau_1, tau_2 : float, default 0.2, 0.1
+        Thresholds on A at the end of stage 1 and of stage 2.
+    epochs_1, epochs_2 : int, default 2000
+        Epochs of each stage, at most.
+    gamma_increment : float, default 0.005
+        Rise of gamma per epoch of stage 2 (the paper's gamma^+). As in the published runs, gamma
+        is linear from 0 in the first epoch to ``epochs_2 * gamma_increment`` in the last.
+    freeze_threshold : float, default 0.01
+        gamma stops rising while {A > freeze_threshold} is acyclic, until {A > tau_2} has a cycle.
+        The paper's text has tau_2 here.
+    penalty : {"spectral", "exp", "log", "log_squared"}, default "spectral"
+        Stage 2's acyclicity penalty: h_rho(A), h_exp(A), h_log(A) or h_log(A * A).
+    power_iterations : int, default 15
+        Of h_rho, per optimisation step; the vectors are kept from step to step.
+    preselect : bool, default True
+        Whether there is a stage 1.
+    warm_start : bool, default False
+        Whether stage 2 starts from stage 1's W instead of zeros.
+    mask : bool, default True
+        Whether stage 2 is limited to the edges that stage 1 selected.
+    hidden : int, default 10
+        Hidden units per variable (h).
+    batch_size : int, default 256
+    validation_fraction : float, default 0.2
+        Of the rows, drawn uniformly; not trained on.
+    check_every : int, default 20
+        Epochs between two looks at the validation loss (and, in stage 2, for cycles).
+    patience : int, default 10
+        Checks in a row without a new minimum of the validation loss that end a stage (stage 2:
+        only while gamma is frozen), the best state then being used. A stage that reaches its last
+        epoch uses the last state.
+    target_block : int or None, default None
+        Run stage 1 for this many targets at a time: memory then grows as d * target_block. The
+        targets' problems are independent, so only the early stopping, then decided per block,
+        differs.
+    seed : int, default 0
+        Of all random draws. Global generators are neither read nor changed.
+    engine : {"auto", "numba", "torch", "model"}, default "auto"
+        Who computes: compiled kernels, torch with hand-written gradients, or autograd through the
+        plain model. "auto" takes the fastest.
+    device : str, default "cpu"
+        "cpu", "cuda" or "cuda:k".
+    tf32 : bool, default False
+        Let CUDA round matrix products' inputs to TF32.
+    threads : int or None, default None
+        CPU threads; None is OMP_NUM_THREADS or, if that is not set, the available cores. The
+        result does not depend on it.
+    checkpoint : path or None, default None
+        File to save progress to. If it exists, ``fit`` goes on from it; it is deleted at the end.
+    checkpoint_interval : float, default 120
+        Seconds between two snapshots.
+    progress : bool, default False
+        Whether to report on standard error.
+
+    Attributes
+    ----------
+    adjacency_ : int8 (d, d)
+        The graph, a DAG: ``adjacency_[i, j] == 1`` is an edge i -> j.
+    weights_ : float32 (d, d)
+        ``A[i, j]`` at the end of stage 2; 0 where the edge was no candidate.
+    selected_ : bool (d, d)
+        The edges stage 2 was allowed to use.
+    stage_1_weights_ : float32 (d, d) or None
+        ``A[i, j]`` at the end of stage 1; None without a stage 1 or with more than 5,000 variables.
+    edges_ : Edges
+        The candidate edges of stage 2 as lists, by child, then parent: ``parents``, ``children``
+        (int64), ``weights`` (float32), ``in_graph`` (bool). The matrices above are made from it
+        on demand.
+    epochs_ : dict
+        Epochs run: ``{"stage1": int, "stage2": int}`` (stage 1: most of any block; 0 if skipped).
+    stage_1_ : StageOne or None
+        Stage 1's result.
+    history_ : list of dict
+        One record per check: ``stage``, ``block`` (first target; stage 1 only), ``epoch``,
+        ``validation_loss``, ``gamma``, ``frozen``, ``n_edges`` (weights above tau_1, tau_2).
+    log_domain_escapes_ : int
+        Steps at which A was outside the domain of h_log (0 for the other penalties).
+    n_features_in_ : int
+
+    Notes
+    -----
+    Random draws come from numpy's PCG64, one stream per purpose, keyed by (seed, stage, purpose):
+    the rows' permutation, whose first rows validate; for each stage b, u, v (d, h), c, e (d,),
+    uniform on +-1/(d sqrt(h)) for b and +-1/sqrt(h) for the others; for each stage a permutation of
+    the training rows per epoch. W starts at zero. Blocks of targets take their part of the same
+    draws.
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha_1: float = 1e-2,
+        beta_1: float = 2e-4,
+        eta_1: float = 2e-3,
+        tau_1: float = 0.2,
+        epochs_1: int = 2000,
+        alpha_2: float = 5e-4,
+        beta_2: float = 5e-3,
+        eta_2: float = 1e-3,
+        tau_2: float = 0.1,
+        epochs_2: int = 2000,
+        gamma_increment: float = 0.005,
+        freeze_threshold: float = 0.01,
+        penalty: str = "spectral",
+        power_iterations: int = 15,
+        preselect: bool = True,
+        warm_start: bool = False,
+        mask: bool = True,
+        hidden: int = 10,
+        batch_size: int = 256,
+        validation_fraction: float = 0.2,
+        check_every: int = 20,
+        patience: int = 10,
+        target_block: int | None = None,
+        seed: int = 0,
+        engine: str = "auto",
+        device: str = "cpu",
+        tf32: bool = False,
+        threads: int | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_interval: float = 120.0,
+        progress: bool = False,
+    ):
+        for name, value in locals().items():
+            if name != "self":
+                setattr(self, name, value)
+
+    def get_params(self, deep: bool = True) -> dict:
+        """The parameters by name; ``deep`` is there for scikit-learn and changes nothing."""
+        return {name: getattr(self, name) for name in _PARAMETERS}
+
+    def set_params(self, **params) -> "SDCD":
+        """Set parameters; :class:`InputError` if one is unknown."""
+        for name, value in params.items():
+            if name not in _PARAMETERS:
+                raise InputError(
+                    f"SDCD has no parameter {name!r} (known: {', '.join(_PARAMETERS)})"
+                )
+            setattr(self, name, value)
+        return self
+
+    def fit(
+        self,
+        X: np.ndarray,
+        intervened: np.ndarray | None = None,
+        *,
+        stage_1: StageOne | None = None,
+    ) -> "SDCD":
+        """Learn the graph.
+
+        Parameters
+        ----------
+        X : float (n, d)
+            Values, one row per sample; standardise them first.
+        intervened : bool (n, d) or None
+            Whether the sample's value of the variable was set by a (perfect) intervention.
+        stage_1 : StageOne or None
+            Stage 1's result, if it was computed before by :meth:`fit_stage_1` and gathered.
+
+        Returns
+        -------
+        SDCD
+            itself, with the attributes listed above.
+
+        Raises
+        ------
+        InputError
+            If a parameter or the data are not as they must be, or a checkpoint is of another fit.
+        MethodFailure
+            ``nan`` if the optimisation diverges; ``unavailable`` without the device asked for.
+        """
+        self._check_parameters()
+        problem = _Problem.of(X, intervened, self)
+        if stage_1 is not None and stage_1.identity != problem.identity:
+            raise InputError(
+                "stage_1: learned from other data or with other settings than this fit's"
+            )
+        run = _Run(self, problem, "fit")
+        if stage_1 is None and self.preselect:
+            stage_1 = run.stage_1(np.arange(problem.d))
+        candidates = Candidates.all(problem.d) if stage_1 is None else stage_1.candidates
+        state = run.stage_2(candidates, stage_1)
+        run.end()
+
+        weights = state.edge_weights()
+        ends = candidates.parents, candidates.children
+        kept = dag_trim_edges(*ends, weights, problem.d, threshold=self.tau_2)
+        self.n_features_in_ = problem.d
+        self.edges_ = Edges(*ends, weights, kept)
+        self.stage_1_ = stage_1
+        self.history_ = run.history
+        self.epochs_ = {
+            "stage1": 0 if stage_1 is None else int(stage_1.epochs.max()),
+            "stage2": run.epochs_2,
+        }
+        self.log_domain_escapes_ = run.escapes
+        return self
+
+    def fit_stage_1(
+        self,
+        X: np.ndarray,
+        intervened: np.ndarray | None = None,
+        targets: Iterable[int] | None = None,
+    ) -> StageOne:
+        """Run stage 1 for some targets only (default: all).
+
+        The results for all targets, from whatever machines, go through
+        :func:`~sdcd.estimator.stage_one.gather` into ``fit(..., stage_1=...)``. The targets given
+        stop early together (or, if more than ``target_block``, block by block). Parameters, errors
+        and ``checkpoint`` as for :meth:`fit`.
+        """
+        self._check_parameters()
+        problem = _Problem.of(X, intervened, self)
+        targets = np.arange(problem.d) if targets is None else np.unique(np.fromiter(targets, int))
+        if not len(targets) or targets[0] < 0 or targets[-1] >= problem.d:
+            raise InputError(f"targets: expected some of the variables 0 to {problem.d - 1}")
+        run = _Run(self, problem, f"stage 1 of {snapshots.digest(targets)}")
+        result = run.stage_1(targets)
+        run.end()
+        return result
+
+    @property
+    def weights_(self) -> np.ndarray:
+        """``A[i, j]`` at the end of stage 2: float32 (d, d)."""
+        return self._matrix(self.edges_.weights)
+
+    @property
+    def adjacency_(self) -> np.ndarray:
+        """The graph: int8 (d, d)."""
+        return self._matrix(self.edges_.in_graph.astype(np.int8))
+
+    @property
+    def selected_(self) -> np.ndarray:
+        """The edges stage 2 was allowed to use: bool (d, d)."""
+        return self._matrix(np.ones(len(self.edges_.parents), dtype=bool))
+
+    @property
+    def stage_1_weights_(self) -> np.ndarray | None:
+        """``A[i, j]`` at the end of stage 1, if there was one and it is kept: float32 (d, d)."""
+        return None if self.stage_1_ is None else self.stage_1_.matrix
+
+    def _matrix(self, values: np.ndarray) -> np.ndarray:
+        matrix = np.zeros((self.n_features_in_, self.n_features_in_), dtype=values.dtype)
+        matrix[self.edges_.parents, self.edges_.children] = values
+        return matrix
+
+    def _check_parameters(self) -> None:
+        for name in _NON_NEGATIVE:
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not 0 <= value < float("inf"):
+                raise InputError(f"SDCD: {name} is {value!r}, expected a number not below 0")
+        for name in _COUNTS:
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InputError(f"SDCD: {name} is {value!r}, expected an integer above 0")
+        for name in ("target_block", "threads"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise InputError(f"SDCD: {name} is {value!r}, expected None or an integer above 0")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise InputError(
+                    f"SDCD: {name} is {getattr(self, name)!r}, expected one of {', '.join(choices)}"
+                )
+        if not 0 < self.validation_fraction < 1:
+            raise InputError(
+                f"SDCD: validation_fraction is {self.validation_fraction!r}, expected within (0, 1)"
+            )
+        if self.device.split(":")[0] not in ("cpu", "cuda"):
+            raise InputError(f"SDCD: device is {self.device!r}, expected cpu, cuda or cuda:<index>")
+
+
+_PARAMETERS = tuple(name for name in inspect.signature(SDCD.__init__).parameters if name != "self")
+_NON_NEGATIVE = (
+    *("alpha_1", "beta_1", "eta_1", "tau_1", "alpha_2", "beta_2", "eta_2", "tau_2"),
+    *("gamma_increment", "freeze_threshold", "checkpoint_interval"),
+)
+_COUNTS = (
+    "epochs_1",
+    "epochs_2",
+    "power_iterations",
+    "hidden",
+    "batch_size",
+    "check_every",
+    "patience",
+)
+_CHOICES = {
+    "penalty": ("spectral", "exp", "log", "log_squared"),
+    "engine": ("auto", "numba", "torch", "model"),
+}
+# What the arithmetic does not depend on, and what only says where and how it is done.
+_NO_MATTER = ("threads", "checkpoint", "checkpoint_interval", "progress")
+_STAGE_1 = (
+    *("alpha_1", "beta_1", "eta_1", "tau_1", "epochs_1", "mask", "hidden", "batch_size"),
+    *("validation_fraction", "check_every", "patience", "seed"),
+)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The data of a fit, split."""
+
+    X_train: np.ndarray
+    keep_train: np.ndarray | None
+    X_validation: np.ndarray
+    keep_validation: np.ndarray | None
+    data: str
+    identity: str
+
+    @property
+    def d(self) -> int:
+        return self.X_train.shape[1]
+
+    @classmethod
+    def of(cls, X: np.ndarray, intervened: np.ndarray | None, params: SDCD) -> "_Problem":
+        X, intervened = _checked_data(X, intervened)
+        n = len(X)
+        n_validation = int(params.validation_fraction * n)
+        if n - n_validation < params.batch_size or n_validation < 1:
+            raise InputError(
+                f"X has {n} rows, {n - n_validation} of them to train on: expected at least one to "
+                f"validate on and batch_size = {params.batch_size} to train on"
+            )
+        order = _stream(params.seed, 0, _SPLIT).permutation(n)
+        # In ascending order: the split is a set of rows, and neighbours in memory stay so.
+        validation, train = np.sort(order[:n_validation]), np.sort(order[n_validation:])
+        keep = None if intervened is None else (~intervened).astype(np.float32)
+        data = snapshots.digest(X, intervened)
+        return cls(
+            X[train],
+            None if keep is None else keep[train],
+            X[validation],
+            None if keep is None else keep[validation],
+            data,
+            f"{data} { ({name: getattr(params, name) for name in _STAGE_1}) }",
+        )
+
+
+class _Run:
+    """One call of fit or fit_stage_1: the stages, with snapshots and reports between epochs."""
+
+    def __init__(self, params: SDCD, problem: _Problem, task: str):
+        self.params = params
+        self.problem = problem
+        self.history: list[dict] = []
+        self.epochs_2 = 0
+        self.escapes = 0
+        self.finished: list[StageOne] = []
+        self.checkpoint = self.saved = None
+        if params.checkpoint is not None:
+            identity = {
+                name: value for name, value in params.get_params().items() if name not in _NO_MATTER
+            }
+            identity = {"task": task, **identity, "data": problem.data}
+            self.checkpoint = Checkpoint(params.checkpoint, params.checkpoint_interval, identity)
+            self.saved = self.checkpoint.load()
+        if self.saved is not None:
+            self.finished = [StageOne.of_tree(tree) for tree in self.saved["finished"]]
+            self.history = self.saved["history"]
+
+    def stage_1(self, targets: np.ndarray) -> StageOne:
+        """Stage 1, block of targets by block."""
+        p = self.params
+        block = len(targets) if p.target_block is None else p.target_block
+        for start in range(0, len(targets), block):
+            if start // block >= len(self.finished):
+                self.finished.append(self._stage_1_block(targets[start : start + block]))
+        return gather(self.finished) if len(self.finished) > 1 else self.finished[0]
+
+    def _stage_1_block(self, targets: np.ndarray) -> StageOne:
+        p, d = self.params, self.problem.d
+        settings = StageSettings(p.alpha_1, p.beta_1, p.eta_1, p.batch_size, hidden=p.hidden)
+        rules = StageRules(1, p.epochs_1, p.check_every, p.patience, count_threshold=p.tau_1)
+        candidates = Candidates.all(d, targets)
+        state, epochs = self._run(rules, settings, initial_state(candidates, p.hidden, p.seed, 1))
+        A = state.edge_weights()
+        kept = p.tau_1 < A if p.mask else np.ones(len(A), dtype=bool)
+        sizes = np.bincount(candidates.positions[kept], minlength=len(targets))
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        return StageOne(
+            candidates=Candidates(d, targets, indptr, candidates.parents[kept]),
+            weights=A[kept],
+            W=state.W[kept],
+            matrix=candidates.dense(A) if d <= DENSE_LIMIT else None,
+            blocks=np.array([len(targets)]),
+            epochs=np.array([epochs]),
+            identity=self.problem.identity,
+        )
+
+    def stage_2(self, candidates: Candidates, stage_1: StageOne | None) -> StageState:
+        """Stage 2 on the candidate edges."""
+        p = self.params
+        settings = StageSettings(
+            *(p.alpha_2, p.beta_2, p.eta_2, p.batch_size),
+            penalty=p.penalty,
+            power_iterations=p.power_iterations,
+            hidden=p.hidden,
+        )
+        rules = StageRules(
+            *(2, p.epochs_2, p.check_every, p.patience),
+            count_threshold=p.tau_2,
+            gamma_increment=p.gamma_increment,
+            freeze_threshold=p.freeze_threshold,
+            thaw_threshold=p.tau_2,
+        )
+        state = initial_state(candidates, p.hidden, p.seed, 2)
+        if p.warm_start and stage_1 is not None:
+            state.W[:] = stage_1.W
+        state, self.epochs_2 = self._run(rules, settings, state)
+        return state
+
+    def end(self) -> None:
+        """Delete the snapshot, now that the result is there."""
+        if self.checkpoint is not None:
+            self.checkpoint.remove()
+
+    def _run(
+        self, rules: StageRules, settings: StageSettings, state: StageState
+    ) -> tuple[StageState, int]:
+        p, problem, candidates = self.params, self.problem, state.candidates
+        key = {"stage": rules.stage, "block": int(candidates.targets[0])}
+        progress, escapes_before = StageProgress(), 0
+        random = _stream(p.seed, rules.stage, _ORDER)
+        saved, self.saved = self.saved, None
+        if saved is not None and saved["key"] == key:
+            state = snapshots.state_of_tree(saved["state"], candidates)
+            progress = snapshots.progress_of_tree(saved["progress"], candidates)
+            random.bit_generator.state = saved["random"]
+            escapes_before = saved["escapes"]
+        keep = problem.keep_train, problem.keep_validation
+        if len(candidates.targets) < problem.d:
+            keep = [None if k is None else k[:, candidates.targets] for k in keep]
+        engine = make_engine(
+            *(p.engine, p.device, p.tf32, p.threads),
+            *(problem.X_train, keep[0], problem.X_validation, keep[1], state, settings),
+        )
+
+        def escapes() -> int:
+            return escapes_before + getattr(engine, "escapes", 0)
+
+        def snapshot() -> dict:
+            return {
+                "key": key,
+                "state": snapshots.state_tree(engine.state()),
+                "progress": snapshots.progress_tree(progress),
+                "random": random.bit_generator.state,
+                "escapes": escapes(),
+                "finished": [block.tree() for block in self.finished],
+                "history": self.history,
+            }
+
+        def after_epoch() -> None:
+            if p.progress and (progress.epoch - 1) % p.check_every == 0:
+                _report(rules, progress, key)
+            if self.checkpoint is not None and self.checkpoint.due():
+                self.checkpoint.save(snapshot())
+
+        n = len(problem.X_train)
+        state = run_stage(
+            engine, candidates, rules, progress, lambda: random.permutation(n), after_epoch
+        )
+        block = {"block": key["block"]} if rules.stage == 1 else {}
+        self.history += [{**block, **record} for record in progress.history]
+        self.escapes = escapes()
+        if p.progress:
+            print(file=sys.stderr)
+        return state, progress.epoch
+
+
+def initial_state(candidates: Candidates, hidden: int, seed: int, stage: int) -> StageState:
+    """Where a stage starts: W at zero, the rest uniform (see :class:`SDCD`, Notes)."""
+    d, targets = candidates.d, candidates.targets
+    random = _stream(seed, stage, _INITIAL)
+    limit = 1 / np.sqrt(hidden)
+    arrays = {"W": np.zeros((len(candidates.parents), hidden), dtype=np.float32)}
+    for name, shape, bound in (
+        ("b", (d, hidden), limit / d),
+        ("u", (d, hidden), limit),
+        ("v", (d, hidden), limit),
+        ("c", (d,), limit),
+        ("e", (d,), limit),
+    ):
+        arrays[name] = random.uniform(-bound, bound, shape).astype(np.float32)[targets]
+    return StageState(
+        candidates=candidates,
+        **arrays,
+        first={name: np.zeros_like(arrays[name]) for name in PARAMETERS},
+        second={name: np.zeros_like(arrays[name]) for name in PARAMETERS},
+        step=0,
+        left=np.full(d, 1 / np.sqrt(d), dtype=np.float32),
+        right=np.full(d, 1 / np.sqrt(d), dtype=np.float32),
+    )
+
+
+def make_engine(
+    engine: str,
+    device: str,
+    tf32: bool,
+    threads: int | None,
+    X_train: np.ndarray,
+    keep_train: np.ndarray | None,
+    X_validation: np.ndarray,
+    keep_validation: np.ndarray | None,
+    state: StageState,
+    settings: StageSettings,
+) -> Engine:
+    """The engine called ``engine``; "auto" is the fastest for this state and these settings."""
+    problem = (X_train, keep_train, X_validation, keep_validation, state, settings)
+    threads = _available_cores() if threads is None else threads
+    kernels_can = device == "cpu" and settings.penalty in ("none", "spectral")
+    if engine == "auto":
+        engine = "numba" if kernels_can else "torch"
+    if engine == "numba":
+        if not kernels_can:
+            raise InputError(
+                f"SDCD: engine 'numba' has no penalty {settings.penalty!r} on device {device!r}, "
+                "expected 'none' or 'spectral' on 'cpu'; choose engine 'auto' or 'torch'"
+            )
+        from sdcd.estimator.engine_numba import NumbaEngine
+
+        return NumbaEngine(*problem, threads=threads)
+    if engine == "torch":
+        from sdcd.estimator.engine_torch import TorchEngine
+
+        return TorchEngine(*problem, device=device, threads=threads, tf32=tf32)
+    if device != "cpu":
+        raise InputError(f"SDCD: engine 'model' runs on 'cpu', not on device {device!r}")
+    from sdcd.estimator.model import ModelEngine
+
+    return ModelEngine(*problem)
+
+
+def _stream(seed: int, stage: int, purpose: int) -> np.random.Generator:
+    sequence = np.random.SeedSequence(seed, spawn_key=(stage, purpose))
+    return np.random.Generator(np.random.PCG64(sequence))
+
+
+def _available_cores() -> int:
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return int(asked) if asked.isdigit() and int(asked) > 0 else len(os.sched_getaffinity(0))
+
+
+def _checked_data(X, intervened) -> tuple[np.ndarray, np.ndarray | None]:
+    X = np.asarray(X)
+    if X.ndim != 2 or X.shape[1] < 2 or X.dtype.kind not in "fiub":
+        raise InputError(
+            f"X is {X.dtype} of shape {X.shape}, expected numbers (n, d) with two columns or more"
+        )
+    X = np.ascontiguousarray(X, dtype=np.float32)
+    finite = np.isfinite(X)
+    if not finite.all():
+        row, column = (int(i) for i in np.argwhere(~finite)[0])
+        raise InputError(
+            f"X: row {row}, column {column} is {X[row, column]}, expected finite values"
+        )
+    if intervened is None:
+        return X, None
+    intervened = np.asarray(intervened)
+    if intervened.shape != X.shape or intervened.dtype != bool:
+        raise InputError(
+            f"intervened is {intervened.dtype} of shape {intervened.shape}, expected bool {X.shape}"
+        )
+    return X, intervened if intervened.any() else None
+
+
+def _report(rules: StageRules, progress: StageProgress, key: dict) -> None:
+    last = progress.history[-1]
+    print(
+        f"\rstage {rules.stage}, block {key['block']}, epoch {last['epoch']}/{rules.epochs}: "
+        f"validation loss {last['validation_loss']:.4f}, gamma {last['gamma']:.3f}, "
+        f"{last['n_edges']} edges" + (", frozen" if last["frozen"] else ""),
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
