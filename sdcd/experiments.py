@@ -327,7 +327,7 @@ def _plan_of_scale(config, scale_name, chosen, kinds) -> Plan:
         compared = {}
         for method in chosen[name]:
             plan = plans.get(method) or _method_plan(config, scale, where, method)
-            if plan.gpu and not config["gpu"]:
+            if plan.gpu and config["gpu"] not in (True, "true"):
                 continue
             plans[method] = plan
             shortened = "; ".join(

@@ -1,15 +1,6 @@
 # All fits of one experiment as a table of runs, scored against the true graphs.
 
 
-def fits_of(wildcards):
-    fits = PLAN.experiments[wildcards.experiment].fits()
-    names = [(key.name, method) for key, method in fits]
-    for dataset in dict.fromkeys(dataset for dataset, _ in names):
-        yield f"{RESULTS}/data/{dataset}.npz"
-    for dataset, method in names:
-        yield f"{RESULTS}/fits/{dataset}/{method}.npz"
-
-
 rule collect:
     input:
         lambda wildcards: list(fits_of(wildcards)),
@@ -26,7 +17,7 @@ rule collect:
         runtime=120,
     params:
         experiment=lambda wildcards: PLAN.experiments[wildcards.experiment].to_json(),
-        results=RESULTS,
+        results=lambda wildcards, output: Path(output[0]).parent.parent,
         code=code("collect.py"),
     shell:
         "python workflow/scripts/collect.py --experiment {params.experiment:q}"

@@ -11,7 +11,7 @@ import yaml
 ROOT = Path(workflow.basedir)
 sys.path.insert(0, str(ROOT))
 # Scripts run with the Python that runs Snakemake, also where its environment is not activated.
-os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))
 
 from sdcd.costs import grant
 from sdcd.errors import InputError
@@ -25,7 +25,7 @@ try:
         yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text()),
     )
 except InputError as error:
-    raise WorkflowError(str(error)) from None
+    sys.exit(f"Error: {error}")
 
 RESULTS = f"{config.get('results', 'results')}/{PLAN.scale}"
 PUBLISHED = sorted((ROOT / "sdcd/published").glob("*.csv"))
@@ -55,3 +55,51 @@ def figures():
 
 def tables():
     return [f"{RESULTS}/tables/{name}.csv" for name in TABLES]
+
+
+def simulate_arguments(wildcards):
+    key = DatasetKey.parse(wildcards.dataset)
+    arguments = ["--family", key.family, "--d", key.d, "--s", key.s, "--seed", key.seed]
+    arguments += ["--n-observational", PLAN.n_observational]
+    if key.family == "interventional":
+        arguments += ["--fraction", f"{key.fraction:g}"]
+        arguments += ["--n-per-intervention", PLAN.n_per_intervention]
+    if key.family == "dcdi":
+        arguments += ["--mechanism", key.mechanism]
+    return arguments
+
+
+def method_of(wildcards):
+    return PLAN.methods[wildcards.method]
+
+
+def fit_arguments(wildcards):
+    method = method_of(wildcards)
+    arguments = ["--method", method.name, "--settings", json.dumps(method.settings, sort_keys=True)]
+    arguments += ["--time-limit-s", method.time_limit_s]
+    arguments += ["--memory-limit-mb", method.memory_limit_mb]
+    if method.outside is not None:
+        arguments += ["--outside", json.dumps(method.outside, sort_keys=True)]
+    return arguments
+
+
+def fit_code(wildcards):
+    method = method_of(wildcards)
+    modules = [] if method.outside else [registered_methods()[method.name].module]
+    return code("fit.py", *modules)
+
+
+def fit_grant(wildcards, attempt):
+    method = method_of(wildcards)
+    key = DatasetKey.parse(wildcards.dataset)
+    limits = method.time_limit_s, method.memory_limit_mb
+    return grant(method.name, key.d, PLAN.n_rows(key), *limits, attempt)
+
+
+def fits_of(wildcards):
+    fits = PLAN.experiments[wildcards.experiment].fits()
+    names = [(key.name, method) for key, method in fits]
+    for dataset in dict.fromkeys(dataset for dataset, _ in names):
+        yield f"{RESULTS}/data/{dataset}.npz"
+    for dataset, method in names:
+        yield f"{RESULTS}/fits/{dataset}/{method}.npz"

@@ -25,8 +25,7 @@ for name, experiments in FIGURES.items():
             runtime=15,
         params:
             figure=name,
-            stem=f"{RESULTS}/figures/{name}",
             code=code("figures.py", f"sdcd.figures.{name}", data=PUBLISHED),
         shell:
-            "python workflow/scripts/figures.py --figure {params.figure} --out {params.stem:q}"
+            "python workflow/scripts/figures.py --figure {params.figure} --out {output.png:q}"
             " {input:q} 2> {log:q}"

@@ -1,33 +1,6 @@
 # One method on one data set. A method's failure is a result of this rule, not a failure of the job.
 
 
-def method_of(wildcards):
-    return PLAN.methods[wildcards.method]
-
-
-def fit_arguments(wildcards):
-    method = method_of(wildcards)
-    arguments = ["--method", method.name, "--settings", json.dumps(method.settings, sort_keys=True)]
-    arguments += ["--time-limit-s", method.time_limit_s]
-    arguments += ["--memory-limit-mb", method.memory_limit_mb]
-    if method.outside is not None:
-        arguments += ["--outside", json.dumps(method.outside, sort_keys=True)]
-    return arguments
-
-
-def fit_code(wildcards):
-    method = method_of(wildcards)
-    modules = [] if method.outside else [registered_methods()[method.name].module]
-    return code("fit.py", *modules)
-
-
-def fit_grant(wildcards, attempt):
-    method = method_of(wildcards)
-    key = DatasetKey.parse(wildcards.dataset)
-    limits = method.time_limit_s, method.memory_limit_mb
-    return grant(method.name, key.d, PLAN.n_rows(key), *limits, attempt)
-
-
 rule fit:
     input:
         f"{RESULTS}/data/{{dataset}}.npz",

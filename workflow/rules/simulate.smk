@@ -1,18 +1,6 @@
 # One data set: simulated anew from its name.
 
 
-def simulate_arguments(wildcards):
-    key = DatasetKey.parse(wildcards.dataset)
-    arguments = ["--family", key.family, "--d", key.d, "--s", key.s, "--seed", key.seed]
-    arguments += ["--n-observational", PLAN.n_observational]
-    if key.family == "interventional":
-        arguments += ["--fraction", f"{key.fraction:g}"]
-        arguments += ["--n-per-intervention", PLAN.n_per_intervention]
-    if key.family == "dcdi":
-        arguments += ["--mechanism", key.mechanism]
-    return arguments
-
-
 rule simulate:
     output:
         f"{RESULTS}/data/{{dataset}}.npz",

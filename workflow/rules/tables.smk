@@ -26,8 +26,7 @@ for name, experiments in TABLES.items():
             runtime=15,
         params:
             table=name,
-            stem=f"{RESULTS}/tables/{name}",
             code=code("tables.py", f"sdcd.tables.{name}", data=PUBLISHED),
         shell:
-            "python workflow/scripts/tables.py --table {params.table} --out {params.stem:q}"
+            "python workflow/scripts/tables.py --table {params.table} --out {output.csv:q}"
             " {input:q} 2> {log:q}"

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+from pathlib import Path
 
 import _script
 import pandas as pd
@@ -13,13 +14,13 @@ def main() -> None:
     """Read the arguments, draw, save."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--figure", required=True, help="a module of sdcd.figures")
-    parser.add_argument("--out", required=True, help="path without .png and .pdf")
+    parser.add_argument("--out", required=True, help="where the .png goes; .pdf beside it")
     parser.add_argument("runs", nargs="*", help="tables of runs, .csv, as the figure takes them")
     a = parser.parse_args()
 
     module = importlib.import_module(f"sdcd.figures.{a.figure}")
     figure = module.draw(*map(pd.read_csv, a.runs))
-    style.save(figure, a.out)
+    style.save(figure, Path(a.out).with_suffix(""))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+from pathlib import Path
 
 import _script
 import pandas as pd
@@ -11,12 +12,14 @@ def main() -> None:
     """Read the arguments, build, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--table", required=True, help="a module of sdcd.tables")
-    parser.add_argument("--out", required=True, help="path without .csv, .tex and .html")
+    parser.add_argument(
+        "--out", required=True, help="where the .csv goes; .tex and .html beside it"
+    )
     parser.add_argument("runs", nargs="*", help="tables of runs, .csv, as the table takes them")
     a = parser.parse_args()
 
     module = importlib.import_module(f"sdcd.tables.{a.table}")
-    module.write(module.build(*map(pd.read_csv, a.runs)), a.out)
+    module.write(module.build(*map(pd.read_csv, a.runs)), Path(a.out).with_suffix(""))
 
 
 if __name__ == "__main__":
