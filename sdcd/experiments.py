@@ -20,6 +20,7 @@ from sdcd.configuration import checked, closest
 from sdcd.errors import InputError
 from sdcd.methods import Method
 from sdcd.methods import methods as registered_methods
+from sdcd.outside import register_outside
 
 FAMILIES = {
     "observational": "observational",
@@ -142,7 +143,7 @@ class MethodPlan:
     max_seeds : int or None
         Only the first so many seeds of each grid are run.
     outside : dict or None
-        The outside command, as the configuration gives it.
+        The outside command, as :func:`sdcd.outside.register_outside` takes it.
     shortened : str
         In words, what differs from the paper in every fit; empty if nothing does.
     """
@@ -263,14 +264,12 @@ def make_plan(config: Mapping[str, object], schema: Mapping[str, object]) -> Pla
             f"config key scale: found {config['scale']!r}, expected one of {', '.join(scales)}"
             f"{closest(config['scale'], scales)}"
         )
-    kinds = {name: method.data for name, method in registered_methods().items()}
     for name, outside in config["outside_methods"].items():
-        if name in kinds:
-            raise InputError(
-                f"config key outside_methods.{name}: a method of this package has this name, "
-                "expected another"
-            )
-        kinds[name] = outside.get("data", "observational")
+        try:
+            register_outside({"name": name, **outside})
+        except InputError as error:
+            raise InputError(f"config key outside_methods.{name}: {error}") from None
+    kinds = {name: method.data for name, method in registered_methods().items()}
     chosen = _methods_of_experiments(config, kinds)
     for name in scales:
         # Every scale is checked, also those that are not chosen.
@@ -362,19 +361,17 @@ def _method_plan(config, scale, where, name) -> MethodPlan:
         **of_scale,
     }
     options["settings"] = {**general.get("settings", {}), **of_scale.get("settings", {})}
+    method = registered_methods()[name]
+    for source, part in (("", general), (f"{where}.", of_scale)):
+        _check_settings(method, part.get("settings", {}), f"{source}method_options.{name}.settings")
+    changes = [
+        f"{key} = {_text(value)} instead of {_text(method.defaults[key])}"
+        for key, value in options["settings"].items()
+        if value != method.defaults[key]
+    ]
     outside = config["outside_methods"].get(name)
-    changes = []
-    if outside is None:
-        method = registered_methods()[name]
-        for source, part in (("", general), (f"{where}.", of_scale)):
-            _check_settings(
-                method, part.get("settings", {}), f"{source}method_options.{name}.settings"
-            )
-        changes = [
-            f"{key} = {_text(value)} instead of {_text(method.defaults[key])}"
-            for key, value in options["settings"].items()
-            if value != method.defaults[key]
-        ]
+    if outside is not None:
+        outside = {"name": name, **outside}
     return MethodPlan(name=name, outside=outside, shortened="; ".join(changes), **options)
 
 
