@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from math import ceil
 from pathlib import Path
 
 import yaml

@@ -19,8 +19,8 @@ rule fit:
     resources:
         mem_mb=lambda wildcards, attempt: fit_grant(wildcards, attempt).mem_mb,
         runtime=lambda wildcards, attempt: fit_grant(wildcards, attempt).runtime_min,
-        granted_s=lambda wildcards, attempt: int(fit_grant(wildcards, attempt).time_limit_s),
-        granted_mb=lambda wildcards, attempt: int(fit_grant(wildcards, attempt).memory_limit_mb),
+        granted_s=lambda wildcards, attempt: ceil(fit_grant(wildcards, attempt).time_limit_s),
+        granted_mb=lambda wildcards, attempt: ceil(fit_grant(wildcards, attempt).memory_limit_mb),
         gpu=lambda wildcards: int(method_of(wildcards).gpu),
     params:
         arguments=fit_arguments,

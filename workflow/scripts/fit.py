@@ -35,7 +35,8 @@ def main() -> None:
         from sdcd.outside import register_outside
 
         register_outside(a.outside)
-    granted_s, granted_mb = a.granted_s or a.time_limit_s, a.granted_mb or a.memory_limit_mb
+    granted_s = _smaller(a.granted_s, a.time_limit_s)
+    granted_mb = _smaller(a.granted_mb, a.memory_limit_mb)
     record = run_fit(
         a.data,
         a.method,
@@ -54,6 +55,10 @@ def main() -> None:
             path.unlink()
         print(f"{a.method} on {a.data}: {record['reason']}; needs a larger grant", file=sys.stderr)
         sys.exit(75)
+
+
+def _smaller(granted: float | None, limit: float | None) -> float | None:
+    return min((value for value in (granted, limit) if value is not None), default=None)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,39 @@
+# make reproduce   set up what is missing, then the paper at scale quick, with a report
+# make test        set up what is missing, then all checks and tests
+# SCALE, CORES, PYTHON and VENV can be set: make reproduce SCALE=smoke CORES=4 PYTHON=python3.12
+
+SCALE = quick
+CORES = all
+PYTHON = python3
+VENV = .venv
+
+RESULTS = results/$(SCALE)
+BIN = $(VENV)/bin
+SNAKEMAKE = $(BIN)/snakemake --cores $(CORES) --config scale=$(SCALE)
+
+.PHONY: reproduce test check set-up clean
+
+reproduce: set-up
+	@$(SNAKEMAKE) --keep-going --rerun-incomplete --show-failed-logs --scheduler greedy
+	@if [ -n "$$(find $(RESULTS)/overview.html $(RESULTS)/figures $(RESULTS)/tables \
+	    -newer $(RESULTS)/report.html 2>&1)" ]; then \
+	    $(SNAKEMAKE) --report $(RESULTS)/report.html; fi
+	@echo
+	@echo "report:  $(CURDIR)/$(RESULTS)/report.html"
+	@echo "figures: $(CURDIR)/$(RESULTS)/figures"
+	@echo "tables:  $(CURDIR)/$(RESULTS)/tables"
+
+test: check
+	$(BIN)/python -m pytest
+
+check: set-up
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/snakefmt --check Snakefile workflow/rules
+	$(BIN)/snakemake --lint
+
+set-up:
+	@VENV=$(VENV) PYTHON=$(PYTHON) envs/set_up.sh
+
+clean:
+	rm -rf $(VENV) .snakemake results
