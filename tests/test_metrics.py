@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from sdcd import metrics
 from sdcd.errors import InputError
+from sdcd.simulation import simulate
 
 # Examples must not vary from run to run, nor fail when the machine is slow.
 steady = settings(deadline=None, derandomize=True)
@@ -212,3 +213,19 @@ def test_published_logs_satisfy_the_identity():
         assert float(row["precision"]) == pytest.approx(true_positives / n_predicted, abs=1e-5)
         wrong_way = n_predicted + n_true - 2 * true_positives - int(row["shd"])
         assert 0 <= wrong_way <= n_predicted - true_positives, row
+
+
+@pytest.mark.parametrize(
+    ("seed", "shd", "precision", "recall", "n_edges"),
+    [(0, 32, 0.377778, 0.425, 45), (1, 27, 0.478261, 0.55, 46), (2, 25, 0.521739, 0.6, 46)],
+)
+def test_published_scores_of_gies(seed, shd, precision, recall, n_edges):
+    # The essential graphs have undirected edges: five, six and five.
+    gies = pytest.importorskip("gies")
+    dataset = simulate(10, 4, seed)
+    essential, _ = gies.fit_bic([dataset.X.astype(np.float64)], [[]])
+    got = metrics.score(essential, None, dataset.adjacency)
+    assert (got["shd"], got["n_edges"]) == (shd, n_edges)
+    assert got["precision"] == pytest.approx(precision, abs=1e-6)
+    assert got["recall"] == pytest.approx(recall, abs=1e-6)
+    assert not got["is_dag"]

@@ -1,5 +1,6 @@
-"""Simulated data: the paper's own."""
+"""Simulated data: the paper's own (:func:`simulate`) and the DCDI benchmark's."""
 
+from sdcd.simulation.dcdi import MECHANISMS, simulate_dcdi
 from sdcd.simulation.paper import kept_targets, simulate
 
-__all__ = ["kept_targets", "simulate"]
+__all__ = ["MECHANISMS", "kept_targets", "simulate", "simulate_dcdi"]
