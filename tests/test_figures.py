@@ -1,0 +1,246 @@
+"""Figures drawn from runs: what is in them, how methods look, and that their bytes repeat."""
+
+import importlib
+import os
+import pkgutil
+import subprocess
+import sys
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_rgb
+
+import sdcd.figures
+from sdcd.errors import InputError
+from sdcd.experiments import RUN_COLUMNS
+from sdcd.figures import style
+from sdcd.published import published_runs
+
+OF_RUNS = (
+    "observational",
+    "observational_f1_cpdag",
+    "observational_precision",
+    "observational_recall",
+    "runtime",
+    "observational_large",
+    "observational_large_precision_recall",
+    "interventional",
+    "interventional_full",
+    "interventional_full_precision",
+    "interventional_full_recall",
+)
+
+
+def settings():
+    """Matplotlib's global settings, but for the backend, which resolves itself when first read."""
+    return {key: matplotlib.rcParams[key] for key in matplotlib.rcParams if key != "backend"}
+
+
+def module_of(name):
+    return importlib.import_module(f"sdcd.figures.{name}")
+
+
+def few(runs):
+    """A few runs, as a quick scale has them: two d, three seeds."""
+    smallest = sorted(runs["d"].unique())[:2]
+    return runs[runs["d"].isin(smallest) & (runs["seed"] < 3)]
+
+
+def panels(figure):
+    return [axes for axes in figure.axes if axes.get_title() or axes.get_ylabel()]
+
+
+def legend_texts(figure):
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+def note_of(figure):
+    return figure.get_supxlabel().replace("\n", " ")
+
+
+@pytest.mark.parametrize("name", OF_RUNS)
+@pytest.mark.parametrize("select", [few, lambda runs: runs], ids=["few", "all"])
+def test_every_figure_draws_with_few_and_with_all_points(name, select, tmp_path):
+    module = module_of(name)
+    runs = select(published_runs(module.EXPERIMENTS[0]))
+    before = settings()
+    figure = module.draw(runs)
+    assert settings() == before
+    figure.canvas.draw()
+    width, height = figure.canvas.get_width_height()
+    for legend in figure.legends:
+        box = legend.get_window_extent()
+        assert box.x0 >= 0 and box.x1 <= width + 1 and box.y0 >= 0 and box.y1 <= height + 1
+        for axes in figure.axes:
+            assert not box.overlaps(axes.get_window_extent())
+    for axes in panels(figure):
+        if axes.get_ylabel() and axes.axison:
+            assert axes.yaxis.label.get_window_extent().x0 >= 0
+
+
+def test_no_pyplot_is_loaded():
+    code = (
+        "import sys; from sdcd.figures import observational, interventional, style;"
+        "from sdcd.published import published_runs;"
+        "observational.draw(published_runs('observational'));"
+        "sys.exit('matplotlib.pyplot' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_bytes_do_not_depend_on_the_process(tmp_path):
+    code = (
+        "import sys; from sdcd.figures import observational, style;"
+        "from sdcd.published import published_runs;"
+        "style.save(observational.draw(published_runs('observational')), sys.argv[1])"
+    )
+    for seed in ("1", "2"):
+        subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / f"f{seed}")],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+        )
+    for suffix in (".png", ".pdf"):
+        assert (tmp_path / f"f1{suffix}").read_bytes() == (tmp_path / f"f2{suffix}").read_bytes()
+    assert b"CreationDate" not in (tmp_path / "f1.pdf").read_bytes()
+
+
+class TestObservational:
+    def test_panels_as_in_the_paper(self):
+        figure = module_of("observational").draw(published_runs("observational"))
+        titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
+        assert titles == ["d ≤ 50", "d > 50"]
+
+    def test_a_panel_without_runs_of_ours_is_left_out(self):
+        figure = module_of("observational").draw(few(published_runs("observational")))
+        assert [axes.get_title() for axes in figure.axes if axes.get_title()] == ["d ≤ 50"]
+
+    def test_points_are_the_means_of_the_runs(self):
+        runs = published_runs("observational")
+        figure = module_of("observational").draw(runs)
+        expected = runs[(runs["method"] == "DCDI-G") & (runs["d"] == 20)]["shd"].mean()
+        look = style.method_style("DCDI-G")
+        drawn = np.concatenate(
+            [
+                line.get_ydata()
+                for line in figure.axes[0].lines
+                if line.get_marker() == look.marker and line.get_markeredgecolor() == look.color
+            ]
+        )
+        assert np.isclose(drawn, expected).any()
+
+    def test_the_reference_is_the_number_of_true_edges(self):
+        figure = module_of("observational").draw(few(published_runs("observational")))
+        reference = [
+            line for line in figure.axes[0].lines if line.get_color() == style.REFERENCE_COLOR
+        ]
+        assert len(reference) == 1
+        assert reference[0].get_ydata().tolist() == [
+            4 * d for d in reference[0].get_xdata().tolist()
+        ]
+        assert "true edges" in legend_texts(figure)
+
+    def test_failures_stand_in_a_strip_and_in_the_note(self):
+        runs = few(published_runs("observational"))
+        runs.loc[runs["method"] == "GIES", ["status", "shd"]] = ["timeout", np.nan]
+        figure = module_of("observational").draw(runs)
+        strip = figure.axes[1]
+        assert strip.get_yticklabels()[0].get_text() == "NA"
+        assert {line.get_color() for line in strip.lines} == {style.method_style("GIES").color}
+        assert "NA: every run of the method failed." in note_of(figure)
+        assert "GIES" in legend_texts(figure)
+
+    def test_runs_lost_in_part_are_named(self):
+        figure = module_of("observational").draw(published_runs("observational"))
+        assert "NOTEARS at d = 200 (2 of 3)" in note_of(figure)
+
+    def test_shortened_runs_are_hollow_and_named(self):
+        runs = few(published_runs("observational"))
+        runs.loc[runs["method"] == "DCDI-G", "shortened"] = "300 of 600 epochs"
+        figure = module_of("observational").draw(runs)
+        look = style.method_style("DCDI-G")
+        faces = {
+            line.get_markerfacecolor()
+            for line in figure.axes[0].lines
+            if line.get_marker() == look.marker and len(line.get_xdata())
+        }
+        assert faces == {"white"}
+        assert "Hollow: 300 of 600 epochs." in note_of(figure)
+        assert "shortened runs" in legend_texts(figure)
+
+    def test_a_method_that_the_paper_lacks_appears(self):
+        runs = few(published_runs("observational"))
+        new = runs[runs["method"] == "SDCD"].assign(method="mine")
+        figure = module_of("observational").draw(pd.concat([runs, new]))
+        assert "mine" in legend_texts(figure)
+
+    def test_no_runs_is_an_error(self):
+        with pytest.raises(InputError, match="there are no runs to draw"):
+            module_of("observational").draw(pd.DataFrame(columns=list(RUN_COLUMNS)))
+
+
+class TestInterventional:
+    def test_panels_as_in_the_paper(self):
+        runs = published_runs("interventional")
+        figure = module_of("interventional").draw(runs)
+        titles = [axes.get_title() for axes in figure.axes]
+        assert titles[0] == "d = 20, s = 2 (δ = 21 %)"
+        assert len(titles) == 9
+        assert legend_texts(figure)[:2] == ["SDCD", "DCDI-G"]
+        full = module_of("interventional_full").draw(runs)
+        assert len(full.axes) == 12
+        assert legend_texts(full)[:4] == ["SDCD", "DCDI-G", "DCD-FG", "GIES"]
+
+    def test_every_run_is_a_point(self):
+        runs = published_runs("interventional")
+        here = runs[(runs["d"] == 20) & (runs["s"] == 2) & runs["method"].isin(["SDCD", "DCDI-G"])]
+        figure = module_of("interventional").draw(here)
+        drawn = [
+            value
+            for line in figure.axes[0].lines
+            if line.get_markerfacecolor() == "white" and line.get_marker() in "os"
+            for value in line.get_ydata()
+        ]
+        assert sorted(drawn) == sorted(here["shd"])
+
+
+class TestStyle:
+    def test_the_methods_of_the_paper_can_be_told_apart(self):
+        looks = list(style.STYLES.values())
+        assert len({(look.color, look.marker, str(look.line)) for look in looks}) == len(looks)
+        others = [look for name, look in style.STYLES.items() if name != "SDCD"]
+        assert all(look.prominence < style.STYLES["SDCD"].prominence for look in others)
+        for name, look in style.STYLES.items():
+            for other, second in style.STYLES.items():
+                if name < other and not name.startswith("SDCD"):
+                    assert (look.marker, str(look.line)) != (second.marker, str(second.line)) or (
+                        _distance(look.color, second.color) > 0.25
+                    )
+
+    def test_an_unknown_method_has_a_style_of_its_own_that_stays(self):
+        assert style.method_style("mine") == style.method_style("mine")
+        names = [f"method-{index}" for index in range(30)]
+        assert len({repr(style.method_style(name)) for name in names}) > 20
+        known = {look.color for look in style.STYLES.values()}
+        assert style.method_style("mine").color not in known
+
+    def test_order(self):
+        assert style.in_order(["zeta", "GIES", "SDCD", "alpha", "GIES"]) == [
+            "SDCD",
+            "GIES",
+            "alpha",
+            "zeta",
+        ]
+
+
+def _distance(first, second):
+    return float(np.linalg.norm(np.subtract(to_rgb(first), to_rgb(second))))
+
+
+def test_every_figure_module_of_runs_declares_its_experiments():
+    names = {m.name for m in pkgutil.iter_modules(sdcd.figures.__path__)}
+    assert set(OF_RUNS) <= names
+    for name in OF_RUNS:
+        assert module_of(name).EXPERIMENTS

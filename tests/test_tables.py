@@ -1,0 +1,277 @@
+"""Aggregation over seeds, differences by seed, and the tables' three files."""
+
+import importlib
+import pkgutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sdcd.tables
+from sdcd import summaries
+from sdcd.acyclicity import CONSTRAINTS
+from sdcd.errors import InputError
+from sdcd.experiments import RUN_COLUMNS
+from sdcd.published import published_runs, published_table
+from sdcd.tables import _cells, _layout, pst_constraints
+
+OF_RUNS = (
+    "observational",
+    "observational_large",
+    "interventional",
+    "ablation_stage1",
+    "ablation_stage2",
+    "dcdi_simulations",
+)
+
+
+def runs_of(*rows):
+    """Runs from (method, d, seed, status, shd) and optionally shortened."""
+    table = pd.DataFrame(index=range(len(rows)), columns=list(RUN_COLUMNS))
+    for index, (method, d, seed, status, shd, *shortened) in enumerate(rows):
+        table.loc[index, ["experiment", "method", "d", "s", "seed"]] = [
+            "observational",
+            method,
+            d,
+            4,
+            seed,
+        ]
+        table.loc[index, ["status", "shd", "reason"]] = [
+            status,
+            shd,
+            "" if status == "ok" else f"{status} after 60 s",
+        ]
+        table.loc[index, "shortened"] = shortened[0] if shortened else np.nan
+    return table
+
+
+def cell_of(table, method, d):
+    row = table[(table["method"] == method) & (table["d"] == d)]
+    assert len(row) == 1
+    return row.iloc[0]
+
+
+class TestSummarise:
+    def test_mean_and_sd_by_hand(self):
+        runs = runs_of(*[("SDCD", 10, seed, "ok", shd) for seed, shd in enumerate((10, 14, 18))])
+        cell = summaries.summarise(runs).iloc[0]
+        assert (cell["mean"], cell["sd"], cell["n"], cell["status"]) == (14, 4, 3, "ok")
+
+    def test_one_run_has_no_sd(self):
+        cell = summaries.summarise(runs_of(("SDCD", 10, 0, "ok", 7))).iloc[0]
+        assert cell["mean"] == 7
+        assert np.isnan(cell["sd"])
+
+    def test_failed_runs_leave_the_mean_alone_and_are_counted(self):
+        runs = runs_of(
+            ("GIES", 10, 0, "ok", 20), ("GIES", 10, 1, "timeout", np.nan), ("GIES", 10, 2, "ok", 30)
+        )
+        cell = summaries.summarise(runs).iloc[0]
+        assert (cell["mean"], cell["n"], cell["n_runs"]) == (25, 2, 3)
+        assert cell["reason"] == "timeout after 60 s"
+
+    def test_a_number_left_in_a_failed_run_does_not_count(self):
+        runs = runs_of(("GIES", 10, 0, "ok", 20), ("GIES", 10, 1, "timeout", 0))
+        assert summaries.summarise(runs).iloc[0]["mean"] == 20
+
+    def test_a_cell_of_failures_only_is_failed(self):
+        runs = runs_of(("GIES", 30, 0, "timeout", np.nan), ("GIES", 30, 1, "oom", np.nan))
+        cell = summaries.summarise(runs).iloc[0]
+        assert cell["status"] == "failed"
+        assert np.isnan(cell["mean"])
+        assert cell["reason"] == "timeout after 60 s; oom after 60 s"
+
+    def test_runs_read_back_from_csv_aggregate_alike(self, tmp_path):
+        runs = published_runs("observational")
+        runs.to_csv(tmp_path / "runs.csv", index=False)
+        back = summaries.summarise(pd.read_csv(tmp_path / "runs.csv"))
+        pd.testing.assert_frame_equal(back, summaries.summarise(runs))
+
+    @pytest.mark.parametrize("metric", summaries.METRICS)
+    def test_every_metric(self, metric):
+        runs = runs_of(("SDCD", 10, 0, "ok", 1), ("SDCD", 10, 1, "ok", 1))
+        runs[metric] = [0.25, 0.75]
+        assert summaries.summarise(runs, metric).iloc[0]["mean"] == 0.5
+
+    def test_the_callers_runs_are_left_alone(self):
+        runs = runs_of(("SDCD", 10, 0, "ok", 1))
+        before = runs.copy()
+        summaries.summarise(runs)
+        pd.testing.assert_frame_equal(runs, before)
+
+    def test_bad_runs_are_refused_in_one_clear_line(self):
+        runs = runs_of(("SDCD", 10, 0, "ok", 1), ("SDCD", 10, 0, "ok", 2))
+        with pytest.raises(InputError, match="SDCD on d=10, s=4, fraction=0, seed=0 occurs more"):
+            summaries.summarise(runs)
+        with pytest.raises(InputError, match="column 'status' is missing"):
+            summaries.summarise(runs.drop(columns="status"))
+        runs.loc[1, "seed"] = "one"
+        with pytest.raises(InputError, match="row 2, column 'seed' is 'one'"):
+            summaries.summarise(runs)
+        with pytest.raises(InputError, match="unknown metric 'SHD'"):
+            summaries.summarise(runs, "SHD")
+
+
+class TestPairs:
+    def test_mean_difference_and_interval_by_hand(self):
+        theirs = runs_of(*[("SDCD", 10, seed, "ok", 20) for seed in range(4)])
+        ours = runs_of(
+            *[("SDCD", 10, seed, "ok", shd) for seed, shd in enumerate((21, 23, 21, 23))]
+        )
+        cell = summaries.paired_differences(ours, theirs).iloc[0]
+        assert (cell["difference"], cell["n_pairs"]) == (2, 4)
+        # sd = sqrt(4/3); Student's 97.5 % quantile with 3 degrees of freedom is 3.182446.
+        assert cell["high"] - 2 == pytest.approx(3.182446 * np.sqrt(4 / 3) / 2, rel=1e-6)
+        assert cell["low"] + cell["high"] == pytest.approx(4)
+
+    def test_only_common_seeds_that_finished_count(self):
+        theirs = runs_of(("SDCD", 10, 0, "ok", 20), ("SDCD", 10, 1, "error", np.nan))
+        ours = runs_of(*[("SDCD", 10, seed, "ok", 25) for seed in range(3)])
+        cell = summaries.paired_differences(ours, theirs).iloc[0]
+        assert (cell["difference"], cell["n_pairs"]) == (5, 1)
+        assert np.isnan(cell["low"])
+
+    def test_methods_are_paired_on_the_same_data(self):
+        runs = runs_of(
+            ("SDCD", 10, 0, "ok", 5),
+            ("SDCD", 10, 1, "ok", 6),
+            ("GIES", 10, 1, "ok", 16),
+            ("GIES", 20, 1, "ok", 99),
+        )
+        pairs = summaries.pair_methods(runs, "SDCD", "GIES")
+        assert pairs["difference"].tolist() == [-10]
+
+
+@pytest.mark.parametrize("name", OF_RUNS)
+def test_published_logs_in_place_of_our_runs_give_the_papers_table(name):
+    module = importlib.import_module(f"sdcd.tables.{name}")
+    table = module.build(published_runs(name))
+    assert tuple(table.columns) == _cells.COLUMNS
+    assert len(table) == len(published_table(name))
+    covered = table[(table["n"] > 0) & (table["published_status"] == "ok")]
+    if name == "observational":
+        covered = covered[(covered["d"] >= 100)]
+    if name == "ablation_stage2":
+        covered = covered[:0]  # the logs of its SDCD row are of other runs
+    expected = {"observational": 27, "ablation_stage2": 0, "dcdi_simulations": 12}
+    whole = (published_table(name)["status"] == "ok").sum()
+    assert len(covered) == expected.get(name, whole)
+    for _, row in covered.iterrows():
+        ours = _cells.ours_text(row).partition(" (")[0]
+        if np.isnan(row["published_sd"]):
+            ours = ours.partition(" ±")[0]
+        assert ours == _cells.published_text(row)
+        if row["n_pairs"]:
+            assert row["difference"] == 0
+
+
+@pytest.mark.parametrize("name", OF_RUNS)
+def test_a_table_without_any_run_of_ours_is_the_papers(name):
+    module = importlib.import_module(f"sdcd.tables.{name}")
+    empty = pd.DataFrame(columns=list(RUN_COLUMNS))
+    table = module.build(empty)
+    assert (table["status"] == "not_run").all()
+    assert len(table) == len(published_table(name))
+
+
+@pytest.mark.parametrize("name", OF_RUNS)
+def test_the_three_files_are_well_formed_and_repeatable(name, tmp_path):
+    module = importlib.import_module(f"sdcd.tables.{name}")
+    runs = published_runs(name)
+    paths = module.write(module.build(runs), tmp_path / "a")
+    again = module.write(module.build(runs), tmp_path / "b")
+    assert [path.suffix for path in paths] == [".csv", ".tex", ".html"]
+    for first, second in zip(paths, again, strict=True):
+        assert first.read_bytes() == second.read_bytes()
+    back = pd.read_csv(paths[0])
+    assert tuple(back.columns) == _cells.COLUMNS
+    _check_latex(paths[1].read_text())
+    page = paths[2].read_text()
+    assert page.count("<tr>") == page.count("</tr>") > 1
+    assert "http" not in page
+
+
+def _check_latex(text):
+    """Braces balance, environments close, and every row has as many columns as are declared."""
+    bare = text.replace("\\{", "").replace("\\}", "")
+    assert bare.count("{") == bare.count("}")
+    for environment in ("table", "tabular", "minipage"):
+        assert text.count(rf"\begin{{{environment}}}") == text.count(rf"\end{{{environment}}}")
+    columns = None
+    for line in text.splitlines():
+        if line.startswith(r"\begin{tabular}{"):
+            columns = len(line.removeprefix(r"\begin{tabular}{").rstrip("}"))
+        elif line.endswith(r"\\"):
+            assert line.replace(r"\&", "").count("&") == columns - 1
+    assert "±" not in text and "−" not in text
+
+
+def test_failed_untested_and_shortened_runs_are_marked(tmp_path):
+    from sdcd.tables import observational
+
+    runs = runs_of(
+        ("SDCD", 10, 0, "ok", 10),
+        ("SDCD", 10, 1, "ok", 12, "2,000 of 10,000 rows"),
+        ("GIES", 10, 0, "timeout", np.nan),
+        ("new<method>", 10, 0, "ok", 3),
+    )
+    table = observational.build(runs)
+    assert _cells.ours_text(cell_of(table, "SDCD", 10)) == "11.0 ± 1.4 (2)*"
+    assert _cells.ours_text(cell_of(table, "GIES", 10)) == "NA"
+    assert _cells.published_text(cell_of(table, "GIES", 30)) == "NA"
+    assert _cells.published_text(cell_of(table, "SDCD-GPU", 10)) == "NT"
+    assert cell_of(table, "new<method>", 10)["published_status"] == "absent"
+    html = observational.write(table, tmp_path / "t")[2].read_text()
+    assert "* shortened: 2,000 of 10,000 rows." in html
+    assert "GIES at d = 10: timeout after 60 s." in html
+    assert "new&lt;method&gt;" in html and "new<method>" not in html
+    assert "<b>3.0 (1)</b>" in html
+
+
+def test_published_digits_are_kept_as_printed():
+    table = published_table("observational").assign(published_mean=lambda t: t["mean"])
+    avici = table[(table["method"] == "AVICI") & (table["d"] == 100)].iloc[0]
+    assert f"{avici['mean']:.{avici['decimals']}f}" == "366.50"
+
+
+class TestConstraints:
+    @pytest.mark.parametrize("name", [name for name in CONSTRAINTS if name != "h_rho"])
+    def test_the_written_series_is_the_implemented_one(self, name):
+        written, constraint = pst_constraints.WRITTEN[name], CONSTRAINTS[name]
+        d, x = 7, 0.3
+        for k in range(1, d + 1):
+            assert written.a(k, d) == pytest.approx(constraint.coefficient(k, d), rel=1e-12)
+        assert written.f(x, d) == pytest.approx(
+            constraint.function(np.array([x + 0j]), d).real.item(), rel=1e-12
+        )
+
+    def test_only_the_spectral_radius_is_stable(self):
+        table = pst_constraints.build(d=12).set_index("name")
+        stable = table[["e_stable", "v_stable", "d_stable"]].all(axis=1)
+        assert stable[stable].index.tolist() == ["h_rho"]
+        assert table.loc["h_exp", "vanishing"] == pytest.approx(12, abs=0.01)
+        assert table.index[table["domain_end"].notna()].tolist() == ["h_log", "h_inv"]
+
+    def test_files(self, tmp_path):
+        paths = pst_constraints.write(pst_constraints.build(d=8), tmp_path / "t")
+        text = paths[1].read_text()
+        _check_latex(text)
+        assert r"$\mathrm{Tr}\exp(A) - d$" in text
+        assert "all d = 8 nodes" in paths[2].read_text()
+
+
+def test_every_table_module_keeps_to_the_contract():
+    names = [m.name for m in pkgutil.iter_modules(sdcd.tables.__path__) if m.name[0] != "_"]
+    assert set(OF_RUNS) < set(names)
+    for name in names:
+        module = importlib.import_module(f"sdcd.tables.{name}")
+        assert isinstance(module.EXPERIMENTS, tuple)
+        assert callable(module.build) and callable(module.write)
+
+
+def test_long_latex_tables_are_split():
+    rows = [((str(index),), [{"": "1"}]) for index in range(_layout.LATEX_ROWS + 1)]
+    text = _layout.to_latex(_layout.Layout("Caption.", ["key"], ["value"], rows))
+    assert text.count(r"\begin{table}") == 2
+    assert "Part 2 of 2" in text
+    _check_latex(text)
