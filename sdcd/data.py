@@ -1,12 +1,15 @@
 """Data sets: values, which of them were set by interventions, names, and the true graph."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from sdcd.errors import InputError
 from sdcd.files import read_npz, write_npz
+from sdcd.own_data import read_own, refuse_other_file, standardised
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,18 +89,60 @@ def write_dataset(path: str | Path, dataset: Dataset) -> None:
     write_npz(path, **arrays)
 
 
-def read_dataset(path: str | Path) -> Dataset:
-    """Read a data set written by :func:`write_dataset`, or an ``.npz`` like it.
+def read_dataset(
+    path: str | Path,
+    *,
+    perturbation_column: str | None = None,
+    controls: Iterable[str] | None = None,
+    ignore_columns: Iterable[str] = (),
+    standardise: Literal["auto", "yes", "no"] = "auto",
+) -> Dataset:
+    """Read a data set: an ``.npz`` as :func:`write_dataset` writes it, or a table of one's own.
 
-    ``intervened`` may be absent (all rows are observational), and so may ``names``
+    In an ``.npz``, ``intervened`` may be absent (all rows are observational), and so may ``names``
     (``X0``, ``X1``, ...) and ``adjacency``.
+
+    Parameters
+    ----------
+    path : path
+        ``.npz``, or one of the formats of :mod:`sdcd.own_data`.
+    perturbation_column, controls, ignore_columns
+        As in :func:`sdcd.own_data.read_own`; not for ``.npz``.
+    standardise : "auto", "yes" or "no"
+        Whether every column gets mean 0 and standard deviation 1 (ddof 1) over all rows. ``auto``
+        does so for tables and takes an ``.npz`` as it is.
 
     Raises
     ------
     InputError
-        If the file is missing, is not an ``.npz``, or does not hold a data set.
+        If the file is missing, is not what its name says, or does not hold a data set; tables are
+        further checked as :func:`sdcd.own_data.read_own` says.
     """
     path = Path(path)
+    ignored = tuple(ignore_columns)
+    if path.suffix == ".npz":
+        if perturbation_column is not None or controls is not None or ignored:
+            raise InputError(
+                f"{path}: an .npz says in 'intervened' what was perturbed, expected no options "
+                "about columns"
+            )
+        dataset = _read_npz(path)
+        if standardise != "yes":
+            return dataset
+        if not dataset.X.std(axis=0).all():
+            raise InputError(f"{path}: a constant column cannot be standardised")
+        return replace(dataset, X=standardised(dataset.X))
+    X, intervened, names = read_own(
+        path,
+        perturbation_column=perturbation_column,
+        controls=controls,
+        ignore_columns=ignored,
+    )
+    return Dataset(X if standardise == "no" else standardised(X), intervened, names)
+
+
+def _read_npz(path: Path) -> Dataset:
+    refuse_other_file(path, "an .npz file", besides=b"PK")
     arrays = read_npz(path)
     if "X" not in arrays:
         found = ", ".join(arrays) or "none"
@@ -141,6 +186,6 @@ def _zero_one(what: str, array: object, shape: tuple[int, ...], dtype: type) -> 
     array = np.asarray(array)
     if array.shape != shape:
         raise InputError(f"{what} has shape {array.shape}, expected {shape}")
-    if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
+    if array.dtype.kind not in "biuf" or (array.dtype != bool and not np.isin(array, (0, 1)).all()):
         raise InputError(f"{what} has other entries than 0 and 1")
     return np.ascontiguousarray(array, dtype=dtype)

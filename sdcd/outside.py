@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from sdcd.data import Dataset, write_dataset
+from sdcd.edges import edges_from_rows, number, read_rows
 from sdcd.errors import InputError, MethodFailure
 from sdcd.files import read_npz
 from sdcd.methods import Graph, Method, method, methods, register
@@ -263,46 +264,20 @@ def _write_csv(path: str, names: tuple[str, ...], values: np.ndarray, format: st
 
 
 def _read_csv(path: Path, names: tuple[str, ...]) -> tuple[np.ndarray | None, np.ndarray | None]:
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as stream:
-            rows = [row for row in csv.reader(stream) if row]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: not a CSV file ({error})") from None
-    if not rows:
-        raise InputError(f"{path}: empty, expected a header")
-    header = [cell.strip() for cell in rows[0]]
-    if {"parent", "child"} <= set(header):
-        return _edges(path, header, rows[1:], names)
-    return _matrix(path, header, rows[1:], names)
-
-
-def _edges(path, header, rows, names) -> tuple[np.ndarray, np.ndarray | None]:
-    index = {name: j for j, name in enumerate(names)}
-    adjacency = np.zeros((len(names), len(names)), dtype=np.int8)
-    weights = np.zeros(adjacency.shape) if "weight" in header else None
-    for line, row in enumerate(rows, start=2):
-        if len(row) != len(header):
-            raise InputError(f"{path}: row {line} has {len(row)} cells, expected {len(header)}")
-        cells = dict(zip(header, row, strict=True))
-        for column in ("parent", "child"):
-            if cells[column] not in index:
-                raise InputError(
-                    f"{path}: row {line}, column {column!r}: {cells[column]!r} is no variable"
-                )
-        edge = index[cells["parent"]], index[cells["child"]]
-        adjacency[edge] = 1
-        if weights is not None:
-            weights[edge] = _number(path, cells["weight"], line, "weight")
-    return adjacency, weights
+    rows = read_rows(path)
+    if {"parent", "child"} <= set(rows[0][1]):
+        return edges_from_rows(path, rows, names)
+    return _matrix(path, rows[0][1], rows[1:], names)
 
 
 def _matrix(path, header, rows, names) -> tuple[np.ndarray | None, np.ndarray | None]:
     d = len(names)
     if len(rows) != d:
         raise InputError(f"{path}: {len(rows)} rows below the header, expected {d}")
+    lines, rows = zip(*rows, strict=True)
     widths = {len(row) for row in rows}
     if widths == {d + 1} and len(header) in (d, d + 1):
-        row_names = [row[0].strip() for row in rows]
+        row_names = [row[0] for row in rows]
         header, rows = header[-d:], [row[1:] for row in rows]
     elif widths == {d} and len(header) == d:
         row_names = header
@@ -310,8 +285,8 @@ def _matrix(path, header, rows, names) -> tuple[np.ndarray | None, np.ndarray | 
         raise InputError(f"{path}: rows of {sorted(widths)} cells, expected {d}")
     entries = np.array(
         [
-            [_number(path, cell, line, header[j]) for j, cell in enumerate(row)]
-            for line, row in enumerate(rows, start=2)
+            [number(path, cell, line, header[j]) for j, cell in enumerate(row)]
+            for line, row in zip(lines, rows, strict=True)
         ]
     )
     entries = entries[_positions(path, row_names, names)][:, _positions(path, header, names)]
@@ -331,12 +306,3 @@ def _positions(path, found: list[str], names: tuple[str, ...]) -> list[int]:
                 "and not all variables are named"
             )
     return list(range(len(names)))
-
-
-def _number(path, cell: str, line: int, column: str) -> float:
-    try:
-        return float("nan") if cell.strip() == "NA" else float(cell)
-    except ValueError:
-        raise InputError(
-            f"{path}: row {line}, column {column!r}: {cell!r}, expected a number"
-        ) from None

@@ -33,10 +33,10 @@ from pathlib import Path
 import numpy as np
 
 import sdcd
-from sdcd.data import read_dataset
+from sdcd.data import Dataset, read_dataset
 from sdcd.errors import InputError, MethodFailure
 from sdcd.files import read_json, read_npz, write_json, write_npz
-from sdcd.methods import Graph, method
+from sdcd.methods import Graph, Method, method
 
 STARTUP_ALLOWANCE_S = 300.0
 """Seconds beyond the time limit that starting Python and loading the data may take."""
@@ -64,6 +64,7 @@ def run_fit(
     memory_limit_mb: float | None = None,
     threads: int = 1,
     log: str | Path | None = None,
+    shown_as: str | Path | None = None,
 ) -> dict[str, object]:
     """Fit one registered method to one data set in a child process and write the result.
 
@@ -90,6 +91,8 @@ def run_fit(
         Threads of OpenMP, MKL, OpenBLAS, NumExpr and numba in the process.
     log : path, optional
         Keep what the process printed here.
+    shown_as : path, optional
+        What messages call the data, where ``data_path`` is a copy.
 
     Returns
     -------
@@ -117,7 +120,7 @@ def run_fit(
         raise InputError(f"threads {threads!r}, expected a positive integer")
     job = {
         "data": os.path.abspath(data_path),
-        "shown_as": str(data_path),
+        "shown_as": str(shown_as or data_path),
         "method": name,
         "module": chosen.module,
         "outside": getattr(chosen.fit, "spec", None),
@@ -179,6 +182,8 @@ def load_fit(path: str | Path) -> tuple[Graph | None, dict[str, object]]:
     record = read_json(record_path) if record_path.exists() else {}
     if not isinstance(record, dict):
         raise InputError(f"{record_path}: not the record of a fit")
+    if "X" in arrays:
+        raise InputError(f"{path}: a data set, expected a fit")
     if "adjacency" not in arrays:
         if set(arrays) != {"names"}:
             raise InputError(f"{path}: not a fit (arrays found: {', '.join(arrays) or 'none'})")
@@ -195,6 +200,18 @@ def load_fit(path: str | Path) -> tuple[Graph | None, dict[str, object]]:
     if arrays["names"].shape != (d,):
         raise InputError(f"{path}: {arrays['names'].size} names for {d} variables")
     return Graph(adjacency, weights, record.get("diagnostics", {}), arrays), record
+
+
+def require_kind(chosen: Method, dataset: Dataset, shown_as: str | Path) -> None:
+    """Refuse data with interventions to a method that takes none; :class:`InputError`."""
+    targets = np.flatnonzero(dataset.intervened.any(axis=0))
+    if chosen.data == "observational" and targets.size:
+        rows = int(dataset.intervened.any(axis=1).sum())
+        raise InputError(
+            f"{shown_as}: {rows} of {dataset.n} rows have interventions "
+            f"(first on {dataset.names[targets[0]]!r}), "
+            f"but method {chosen.name} takes observational data only"
+        )
 
 
 class _End:
@@ -385,9 +402,16 @@ def _child() -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
     arrays: dict[str, np.ndarray] = {}
     try:
-        answer, arrays = _fit(job, answers)
+        dataset, chosen = _prepare(job)
+        started = {"names": dataset.names, "n_rows": dataset.n, "n_variables": dataset.d}
+        answers.write(json.dumps(started).encode() + b"\n")
+        answers.flush()
+        try:
+            answer, arrays = _fit(chosen, dataset, job["seed"], job["params"])
+        except InputError as error:
+            answer = {"input_error": str(error)}
     except InputError as error:
-        answers.write(json.dumps({}).encode() + b"\n")
+        answers.write(b"{}\n")
         answer = {"input_error": str(error)}
     answers.write(json.dumps(_plain(answer)).encode() + b"\n")
     if arrays:
@@ -407,7 +431,8 @@ def _die_with_parent() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def _fit(job: dict, answers) -> tuple[dict, dict[str, np.ndarray]]:
+def _prepare(job: dict) -> tuple[Dataset, Method]:
+    """Load the method and the data, and see that they fit together."""
     if job["outside"] is not None:
         from sdcd.outside import register_outside
 
@@ -420,30 +445,26 @@ def _fit(job: dict, answers) -> tuple[dict, dict[str, np.ndarray]]:
         dataset = read_dataset(job["data"])
     except InputError as error:
         raise InputError(str(error).replace(job["data"], job["shown_as"])) from None
-    targets = np.flatnonzero(dataset.intervened.any(axis=0))
-    if chosen.data == "observational" and targets.size:
-        rows = int(dataset.intervened.any(axis=1).sum())
-        raise InputError(
-            f"{job['shown_as']}: {rows} of {dataset.n} rows have interventions "
-            f"(first on {dataset.names[targets[0]]!r}), "
-            f"but method {chosen.name} takes observational data only"
-        )
+    require_kind(chosen, dataset, job["shown_as"])
     # What a method imports on its first call would be charged to that call.
     for name in getattr(sys.modules[chosen.module], "PRELOAD", ()):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    started = {"names": dataset.names, "n_rows": dataset.n, "n_variables": dataset.d}
-    answers.write(json.dumps(started).encode() + b"\n")
-    answers.flush()
+    return dataset, chosen
+
+
+def _fit(
+    chosen: Method, dataset: Dataset, seed: int, params: dict
+) -> tuple[dict, dict[str, np.ndarray]]:
     arrays: dict[str, np.ndarray] = {}
     start = time.perf_counter()
     try:
-        graph = chosen.fit(
-            dataset.X, dataset.intervened, dataset.names, job["seed"], **job["params"]
-        )
+        graph = chosen.fit(dataset.X, dataset.intervened, dataset.names, seed, **params)
         seconds = time.perf_counter() - start
         answer = {"status": "ok", "reason": "", "diagnostics": graph.diagnostics}
         arrays = _checked_arrays(graph, dataset.names)
+    except InputError:
+        raise
     except MethodFailure as failure:
         seconds = time.perf_counter() - start
         answer = {"status": failure.status, "reason": failure.reason}

@@ -134,7 +134,7 @@ def test_csv_graphs(tmp_path, text, adjacency, weights):
         ("parent,child\na,x\n", "error", "row 2, column 'child': 'x' is no variable"),
         ("parent,child,weight\na,b,much\n", "error", "column 'weight': 'much', expected a number"),
         ("parent,child,weight\na,b,NA\n", "nan", "weights has entries that are not finite"),
-        ("parent,child,weight\na,b\n", "error", "row 2 has 2 cells, expected 3"),
+        ("parent,child,weight\na,b\n", "error", "row 2: 2 cells, expected 3"),
         ("a,b,c\n0,1,0\n", "error", "1 rows below the header, expected 3"),
         ("a,b\n0,1\n0,1\n0,1\n", "error", "rows of [2] cells, expected 3"),
         ("b,x,c\n0,0,0\n0,0,0\n0,0,0\n", "error", "'b' stands at position 1"),

@@ -21,7 +21,7 @@ from sdcd.running import load_fit, run_fit
 METHODS = """
 import os, signal, subprocess, sys, time, warnings
 import numpy as np
-from sdcd.errors import MethodFailure
+from sdcd.errors import InputError, MethodFailure
 from sdcd.methods import Graph, register
 
 
@@ -46,6 +46,8 @@ def toy(X, intervened, names, seed, *, what, mark):
         np.ones(10**14)
     if what == "exception":
         raise KeyError("two\\nlines")
+    if what == "input":
+        raise InputError("what: found 'input', expected something else")
     if what == "failure":
         raise MethodFailure("overflow", "constant is inf")
     if what == "killed":
@@ -240,6 +242,7 @@ def test_what_a_fit_prints_is_kept_on_request_only(tmp_path, capfd):
         ({"name": "toi"}, "unknown method 'toi'"),
         ({"settings": {"wat": 1}}, "unknown parameter 'wat' (known: what, mark)"),
         ({"settings": {"what": 1}}, "parameter 'what' is 1, expected str"),
+        ({"settings": {"what": "input"}}, "what: found 'input', expected something else"),
         ({"time_limit_s": 0}, "time limit 0, expected a positive number"),
         ({"threads": 0}, "threads 0, expected a positive integer"),
         ({"out": "fit.txt"}, "the name of a fit must end in .npz"),

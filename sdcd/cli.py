@@ -1,0 +1,473 @@
+"""The ``sdcd`` command.
+
+Exit codes: 0 success; 2 wrong input, said in one line on standard error, nothing written; 3 the fit
+failed, its record is kept; 130 and 143 interrupted, nothing written.
+"""
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import signal
+import sys
+import tempfile
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import sdcd
+from sdcd.errors import InputError
+
+EXIT_INPUT = 2
+EXIT_FAILED_FIT = 3
+
+SCORES = (
+    "shd",
+    "shd_cpdag",
+    "precision",
+    "recall",
+    "f1",
+    "n_edges",
+    "average_precision",
+    "is_dag",
+)
+"""Keys of what ``sdcd score`` prints."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    parser = _parser()
+    try:
+        with _terminable():
+            options = parser.parse_args(arguments)
+            code = options.run(options)
+            sys.stdout.flush()
+            return code
+    except InputError as error:
+        print(f"sdcd: error: {error}", file=sys.stderr)
+        return EXIT_INPUT
+    except KeyboardInterrupt:
+        print("sdcd: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except _Terminated:
+        print("sdcd: terminated", file=sys.stderr)
+        return 128 + signal.SIGTERM
+    except BrokenPipeError:
+        # The reader has left; keep Python from flushing into the closed pipe at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+# simulate
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    from sdcd.data import write_dataset
+    from sdcd.simulation import simulate
+
+    _require_suffix(options.out, ".npz")
+    dataset = simulate(
+        options.d,
+        options.s,
+        options.seed,
+        fraction=options.fraction,
+        n_observational=options.n_observational,
+        n_per_intervention=options.n_per_intervention,
+        standardise=not options.raw,
+    )
+    write_dataset(options.out, dataset)
+    return 0
+
+
+# fit
+
+
+def _fit(options: argparse.Namespace) -> int:
+    from sdcd.data import read_dataset, write_dataset
+    from sdcd.methods import method
+    from sdcd.own_data import check_fittable
+    from sdcd.running import require_kind, run_fit
+
+    _require_suffix(options.out, ".npz")
+    settings = dict(options.settings or [])
+    chosen = method(options.method)
+    chosen.parameters(settings)
+    source = Path(options.file)
+    dataset = read_dataset(
+        source,
+        perturbation_column=options.perturbation_column,
+        controls=options.control,
+        ignore_columns=options.ignore_column or (),
+        standardise=options.standardise,
+    )
+    if source.suffix == ".npz":
+        check_fittable(source, dataset.names, dataset.X, dataset.intervened)
+    require_kind(chosen, dataset, source)
+    perturbed = int(dataset.intervened.any(axis=1).sum())
+    print(
+        f"{options.method} on {source}: {dataset.d} variables, {dataset.n} rows, "
+        f"{perturbed} of them perturbed",
+        file=sys.stderr,
+    )
+    with tempfile.TemporaryDirectory(prefix="sdcd-") as folder:
+        data = source
+        if source.suffix != ".npz" or options.standardise == "yes":
+            data = Path(folder) / f"{source.stem}.npz"
+            write_dataset(data, dataset)
+        del dataset
+        record = run_fit(
+            data,
+            options.method,
+            shown_as=source,
+            seed=options.seed,
+            settings=settings,
+            out=options.out,
+            time_limit_s=options.time_limit,
+            memory_limit_mb=options.memory_limit,
+            threads=options.threads,
+            log=options.log,
+        )
+    written = [Path(options.out), Path(options.out).with_suffix(".json")]
+    written += write_views(options.out, picture=not options.no_picture)
+    if record["status"] != "ok":
+        print(f"sdcd: fit failed: {record['status']}: {record['reason']}", file=sys.stderr)
+        return EXIT_FAILED_FIT
+    print("\n".join(map(str, written)))
+    return 0
+
+
+def write_views(fit: str | Path, *, picture: bool = True) -> list[Path]:
+    """Write what a person looks at beside a fit: its edges by name, and a picture.
+
+    Parameters
+    ----------
+    fit : path
+        ``fit.npz``. ``fit.edges.csv``, ``fit.graph.png`` and ``fit.graph.pdf`` are written beside
+        it; those of an earlier fit go away if this one failed.
+    picture : bool
+        Whether to draw. Without matplotlib nothing is drawn, and standard error says so.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+    """
+    from sdcd.edges import write_edges
+    from sdcd.running import load_fit
+
+    fit = Path(fit)
+    edges, stem = fit.with_suffix(".edges.csv"), fit.with_suffix(".graph")
+    for path in (edges, *(stem.with_name(f"{stem.name}{suffix}") for suffix in (".png", ".pdf"))):
+        path.unlink(missing_ok=True)
+    graph, record = load_fit(fit)
+    if graph is None:
+        return []
+    names = graph.arrays["names"].tolist()
+    write_edges(edges, graph.adjacency, graph.weights, names)
+    if not picture:
+        return [edges]
+    try:
+        from sdcd.figures.graph import draw_graph
+    except ImportError as error:
+        print(
+            f"sdcd: no picture: {error}; install with: pip install 'sdcd[figures]'", file=sys.stderr
+        )
+        return [edges]
+    title = f"{record.get('method', '')}, {int(graph.adjacency.sum())} edges".removeprefix(", ")
+    return [edges, *draw_graph(graph.adjacency, graph.weights, names, stem, title=title)]
+
+
+# score
+
+
+def _score(options: argparse.Namespace) -> int:
+    from sdcd.metrics import score
+    from sdcd.running import load_fit
+
+    graph, _ = load_fit(options.fit)
+    if graph is None:
+        scores = dict.fromkeys(SCORES)
+    else:
+        names = graph.arrays["names"].tolist()
+        scores = score(graph.adjacency, graph.weights, _truth(Path(options.truth), names))
+    plain = {key: _json_number(scores[key]) for key in SCORES}
+    print(json.dumps(plain, indent=2))
+    return 0
+
+
+def _truth(path: Path, names: list[str]):
+    """The true adjacency over ``names``, in their order."""
+    from sdcd.data import read_dataset
+    from sdcd.edges import read_edges
+
+    if path.suffix == ".csv":
+        return read_edges(path, names)[0]
+    if path.suffix != ".npz":
+        raise InputError(f"{path}: expected a data set (.npz) or a list of edges (.csv)")
+    dataset = read_dataset(path)
+    if dataset.adjacency is None:
+        raise InputError(f"{path}: no array 'adjacency', expected the true graph")
+    if set(dataset.names) != set(names):
+        missing = sorted(set(names) ^ set(dataset.names))
+        raise InputError(
+            f"{path}: {dataset.d} variables, the fit has {len(names)}; not in both: "
+            f"{', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''}"
+        )
+    order = [dataset.names.index(name) for name in names]
+    return dataset.adjacency[order][:, order]
+
+
+def _json_number(value):
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return value.item() if hasattr(value, "item") else value
+
+
+# methods
+
+
+def _methods(options: argparse.Namespace) -> int:
+    from sdcd.methods import methods
+
+    known = methods()
+    if options.json:
+        listing = {
+            name: {"data": m.data, "source": m.source, "defaults": dict(m.defaults)}
+            for name, m in known.items()
+        }
+        print(json.dumps(listing, indent=2))
+        return 0
+    print("observational: takes data without interventions only; interventional: takes both.\n")
+    for name, m in known.items():
+        settings = ", ".join(f"{key}={json.dumps(value)}" for key, value in m.defaults.items())
+        print(f"{name}  ({m.data})")
+        for line in (m.source, settings or "no settings"):
+            print(textwrap.fill(line, 98, initial_indent="    ", subsequent_indent="      "))
+    return 0
+
+
+# The parser
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="sdcd",
+        description="Stable Differentiable Causal Discovery and the methods it is compared with.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_EPILOG,
+    )
+    parser.add_argument("--version", action="version", version=f"sdcd {sdcd.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+
+    def command(name: str, run, description: str, epilog: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(
+            name,
+            help=description,
+            description=description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            epilog=textwrap.dedent(epilog),
+        )
+        added.set_defaults(run=run)
+        return added
+
+    add = command(
+        "simulate",
+        _simulate,
+        "Draw one of the paper's data sets.",
+        """\
+        examples:
+          sdcd simulate --d 20 --s 4 --seed 3 -o data.npz
+          sdcd simulate --d 20 --s 2 --seed 0 --fraction 0.5 -o data.npz
+
+        The same d, s and seed give the data set of the published run, value for value.
+        """,
+    ).add_argument
+    add("--d", type=int, required=True, metavar="D", help="number of variables")
+    add("--s", type=int, required=True, metavar="S", help="edges per variable")
+    add("--seed", type=int, default=0, help="of graph, mechanisms and interventions (default 0)")
+    add(
+        "--fraction",
+        type=float,
+        metavar="F",
+        help="intervene on this fraction of the variables, 0 to 1 (without: observational data)",
+    )
+    add("--raw", action="store_true", help="do not standardise")
+    add(
+        "--n-observational",
+        type=int,
+        default=10_000,
+        metavar="N",
+        help="rows without interventions (default 10000)",
+    )
+    add(
+        "--n-per-intervention",
+        type=int,
+        default=500,
+        metavar="N",
+        help="rows for each variable intervened on (default 500)",
+    )
+    add("-o", "--out", required=True, metavar="FILE.npz", help="where the data set goes")
+
+    add = command(
+        "fit",
+        _fit,
+        "Learn a graph from a data set or from your own table.",
+        """\
+        examples:
+          sdcd fit data.npz --method SDCD -o fit.npz
+          sdcd fit cells.csv --perturbation-column guide --control NT -o fit.npz
+          sdcd fit screen.h5ad --perturbation-column perturbation --set alpha_2=0.001 -o fit.npz
+
+        Your own table (.csv, .parquet, .h5ad) has one column a variable and one row a sample, at
+        least 256 of them. A cell of the perturbation column holds the name of the variable that
+        was perturbed in this row, several separated by commas, or the value for unperturbed rows.
+        In .h5ad the variables are those of X, the perturbation column is one of obs. In .csv a
+        first column without a name (row names) is ignored.
+
+        written beside fit.npz (weights, adjacency, names):
+          fit.json         method, status, reason, seconds, peak_rss_mb, params, versions, ...
+          fit.edges.csv    parent, child, weight, the strongest edge first
+          fit.graph.png, fit.graph.pdf    a picture of the graph
+
+        exit code: 0 done; 2 wrong input, nothing written; 3 the fit failed: fit.json says why.
+        """,
+    ).add_argument
+    add("file", metavar="FILE", help=".npz, .csv, .parquet or .h5ad")
+    add("--method", default="SDCD", help="as 'sdcd methods' lists it (default SDCD)")
+    add("--seed", type=int, default=0, help="of the method (default 0)")
+    add(
+        "--set",
+        dest="settings",
+        action="append",
+        type=_setting,
+        metavar="KEY=VALUE",
+        help="a setting of the method, as JSON or else as text; may be repeated",
+    )
+    add("-o", "--out", required=True, metavar="FILE.npz", help="where the fit goes")
+    add(
+        "--perturbation-column",
+        metavar="COLUMN",
+        help="which variables were perturbed in a row (without: none in any row)",
+    )
+    add(
+        "--control",
+        action="append",
+        metavar="LABEL",
+        help="value for unperturbed rows, may be repeated (default: an empty cell, 'control' and "
+        "'non-targeting' in any case)",
+    )
+    add(
+        "--ignore-column",
+        action="append",
+        metavar="COLUMN",
+        help="a column that is no variable; may be repeated",
+    )
+    add(
+        "--standardise",
+        choices=("auto", "yes", "no"),
+        default="auto",
+        help="give each column mean 0 and standard deviation 1; auto: own tables, but not .npz",
+    )
+    add("--threads", type=_count, default=1, help="threads of the fit (default 1)")
+    add("--time-limit", type=_positive, metavar="SECONDS", help="end the fit after so long")
+    add("--memory-limit", type=_positive, metavar="MB", help="end the fit above so many 10^6 bytes")
+    add("--log", metavar="FILE", help="keep what the method prints")
+    add("--no-picture", action="store_true", help="do not draw the graph")
+
+    add = command(
+        "score",
+        _score,
+        "Compare a fit with the true graph; prints JSON.",
+        """\
+        examples:
+          sdcd score fit.npz --truth data.npz
+          sdcd score fit.npz --truth edges.csv
+
+        A list of edges has the columns parent and child. A score that is not defined, or of a fit
+        that failed, is null.
+        """,
+    ).add_argument
+    add("fit", metavar="FIT.npz", help="as 'sdcd fit' writes it")
+    add("--truth", required=True, metavar="FILE", help="a data set with its graph, or edges (.csv)")
+
+    add = command(
+        "methods",
+        _methods,
+        "List the methods: the data they take, their source, their settings.",
+        "",
+    ).add_argument
+    add("--json", action="store_true", help="for programs")
+    return parser
+
+
+_EPILOG = """\
+examples:
+  sdcd simulate --d 20 --s 4 --seed 3 -o data.npz
+  sdcd fit data.npz --method SDCD -o fit.npz
+  sdcd score fit.npz --truth data.npz
+  sdcd methods
+
+'sdcd COMMAND --help' says more.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str):
+        raise InputError(f"{message} (see {self.prog} --help)")
+
+
+def _setting(text: str) -> tuple[str, object]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected key=value")
+    try:
+        return key, json.loads(value)
+    except json.JSONDecodeError:
+        return key, value
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected a positive number")
+    return number
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected a positive integer")
+    return number
+
+
+def _require_suffix(path: str, suffix: str) -> None:
+    if Path(path).suffix != suffix:
+        raise InputError(f"{path}: the name of the output must end in {suffix}")
+
+
+class _Terminated(BaseException):
+    pass
+
+
+@contextlib.contextmanager
+def _terminable():
+    """Let SIGTERM unwind the stack, so that children end and temporary files go."""
+
+    def terminate(number, frame):
+        raise _Terminated
+
+    try:
+        before = signal.signal(signal.SIGTERM, terminate)
+    except ValueError:
+        # Not the main thread: whoever runs it deals with signals.
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,277 @@
+"""The sdcd command: what it writes, what it prints, and its exit codes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sdcd.cli import SCORES, main
+from sdcd.data import read_dataset
+from sdcd.edges import read_edges, write_edges
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+PICTURES = ("fit.graph.pdf", "fit.graph.png")
+PERTURBED = ["--perturbation-column", "guide", "--control", "NT"]
+FAST = ["--set", "epochs_1=4", "--set", "epochs_2=4"]
+
+
+def run(capsys, *arguments) -> tuple[int, str, str]:
+    code = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def files(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.fixture
+def cells(tmp_path) -> Path:
+    """A small own table: b follows a, half of the rows perturb b."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=600)
+    b = 2 * a + 0.5 * rng.normal(size=600)
+    b[300:] = rng.normal(size=300)
+    guide = ["NT"] * 300 + ["gene,b"] * 300
+    rows = [f'{x},{y},"{g}"' for x, y, g in zip(a, b, guide, strict=True)]
+    path = tmp_path / "cells.csv"
+    path.write_text("\n".join(['a,"gene,b",guide', *rows]) + "\n")
+    return path
+
+
+@pytest.fixture
+def data(tmp_path, capsys) -> Path:
+    path = tmp_path / "data.npz"
+    code, _, _ = run(capsys, "simulate", "--d", 5, "--s", 1, "--n-observational", 500, "-o", path)
+    assert code == 0
+    return path
+
+
+def test_simulate_writes_the_data_sets_of_the_simulator(tmp_path, capsys):
+    from sdcd.simulation import simulate
+
+    path = tmp_path / "data.npz"
+    code, out, _ = run(
+        capsys, "simulate", "--d", 6, "--s", 2, "--seed", 3, "--fraction", 0.5, "--raw", "-o", path
+    )
+    assert (code, out) == (0, "")
+    with np.load(path) as arrays:
+        found = {name: (arrays[name].dtype.kind, arrays[name].shape) for name in arrays}
+    n = 10_000 + 3 * 500
+    assert found == {
+        "X": ("f", (n, 6)),
+        "intervened": ("b", (n, 6)),
+        "adjacency": ("i", (6, 6)),
+        "names": ("U", (6,)),
+    }
+    expected = simulate(6, 2, 3, fraction=0.5, standardise=False)
+    np.testing.assert_array_equal(read_dataset(path).X, expected.X)
+    assert run(capsys, "simulate", "--d", 6, "--s", 2, "--seed", 3, "-o", path)[0] == 0
+    np.testing.assert_array_equal(read_dataset(path).X, simulate(6, 2, 3).X)
+
+
+def test_fit_and_score_a_simulated_data_set(tmp_path, data, capsys):
+    fit = tmp_path / "fit.npz"
+    code, out, _ = run(capsys, "fit", data, "--method", "SDCD", *FAST, "-o", fit)
+    assert code == 0
+    assert set(out.split()) == {
+        str(tmp_path / name) for name in ("fit.npz", "fit.json", "fit.edges.csv", *PICTURES)
+    }
+    record = json.loads((tmp_path / "fit.json").read_text())
+    assert record["method"] == "SDCD" and record["status"] == "ok"
+    assert record["params"]["epochs_1"] == 4 and record["epochs"] == {"stage1": 4, "stage2": 4}
+    with np.load(fit) as arrays:
+        assert arrays["weights"].shape == arrays["adjacency"].shape == (5, 5)
+        assert arrays["weights"].dtype == np.float64 and arrays["adjacency"].dtype == np.int8
+    code, out, _ = run(capsys, "score", fit, "--truth", data)
+    scores = json.loads(out)
+    assert code == 0 and tuple(scores) == SCORES
+    # Four epochs learn nothing, so all five edges are missing.
+    assert (scores["shd"], scores["n_edges"], scores["precision"]) == (5, 0, None)
+
+
+def test_fit_one_s_own_table(tmp_path, cells, capsys):
+    fit = tmp_path / "fit.npz"
+    code, _, err = run(capsys, "fit", cells, *PERTURBED, "--method", "GIES", "-o", fit)
+    assert code == 0
+    assert err == f"GIES on {cells}: 2 variables, 600 rows, 300 of them perturbed\n"
+    assert (tmp_path / "fit.edges.csv").read_text() == 'parent,child,weight\na,"gene,b",\n'
+    assert files(tmp_path) >= {*PICTURES}
+    with np.load(fit) as arrays:
+        assert arrays["names"].tolist() == ["a", "gene,b"]
+    (tmp_path / "truth.csv").write_text('cause,effect\n"gene,b",a\n')
+    code, out, _ = run(capsys, "score", fit, "--truth", tmp_path / "truth.csv")
+    scores = json.loads(out)
+    assert (scores["shd"], scores["recall"], scores["average_precision"]) == (1, 0, None)
+
+
+def test_scores_do_not_depend_on_the_order_of_the_truth_s_variables(tmp_path, data, capsys):
+    fit, other = tmp_path / "fit.npz", tmp_path / "other.npz"
+    run(capsys, "fit", data, "--method", "GIES", "--no-picture", "-o", fit)
+    with np.load(data) as arrays:
+        content = dict(arrays)
+    order = [3, 1, 4, 0, 2]
+    content["adjacency"] = content["adjacency"][order][:, order]
+    for key in ("X", "intervened"):
+        content[key] = content[key][:, order]
+    np.savez(other, **{**content, "names": content["names"][order]})
+    expected = run(capsys, "score", fit, "--truth", data)
+    assert run(capsys, "score", fit, "--truth", other) == expected
+    np.savez(other, **{**content, "names": np.array(list("abcde"))})
+    code, _, err = run(capsys, "score", fit, "--truth", other)
+    assert code == 2 and "not in both: X0, X1, X2, X3, X4" in err
+
+
+def test_a_failed_fit_is_kept_and_scored_as_null(tmp_path, data, capsys):
+    fit = tmp_path / "fit.npz"
+    assert run(capsys, "fit", data, "--method", "GIES", "-o", fit)[0] == 0
+    code, out, err = run(capsys, "fit", data, "--time-limit", 0.001, "--threads", 2, "-o", fit)
+    assert (code, out) == (3, "")
+    assert err.endswith("sdcd: fit failed: timeout: time limit of 0.001 s passed\n")
+    # Nothing is left of the earlier fit that stood here.
+    assert files(tmp_path) == {"data.npz", "fit.npz", "fit.json"}
+    code, out, _ = run(capsys, "score", fit, "--truth", data)
+    assert code == 0 and json.loads(out) == dict.fromkeys(SCORES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "absent.csv", "-o", "fit.npz"], "absent.csv: no such file"),
+        (["fit", "cells.csv", "-o", "fit.npz"], "row 2, column 'guide': 'NT', expected a number"),
+        (["fit", "cells.csv", "-o", "fit.txt"], "fit.txt: the name of the output must end in"),
+        (["fit", "cells.csv"], "the following arguments are required: -o/--out (see sdcd fit"),
+        (["fit", "data.npz", "--method", "sdcd", "-o", "fit.npz"], "unknown method 'sdcd'"),
+        (["fit", "data.npz", "--set", "alpha=1", "-o", "fit.npz"], "unknown parameter 'alpha'"),
+        (["fit", "data.npz", "--set", "alpha_1=x", "-o", "fit.npz"], "'alpha_1' is 'x', expected"),
+        (["fit", "data.npz", "--set", "alpha_1", "-o", "fit.npz"], "expected key=value"),
+        (["fit", "data.npz", "--time-limit", "-1", "-o", "fit.npz"], "'-1', expected a positive"),
+        (
+            [
+                "fit",
+                "cells.csv",
+                "--method",
+                "sortnregress",
+                "--perturbation-column",
+                "guide",
+                "--control",
+                "NT",
+                "-o",
+                "fit.npz",
+            ],
+            "cells.csv: 300 of 600 rows have interventions (first on 'gene,b'), but method",
+        ),
+        (["simulate", "--d", "3", "--s", "4", "-o", "x.npz"], "12"),
+        (["simulate", "--d", "3", "--s", "1", "-o", "x.csv"], "must end in .npz"),
+        (["score", "data.npz", "--truth", "data.npz"], "data.npz: a data set, expected a fit"),
+        (["frobnicate"], "invalid choice: 'frobnicate'"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_2(
+    tmp_path, cells, data, capsys, monkeypatch, arguments, message
+):
+    monkeypatch.chdir(tmp_path)
+    before = files(tmp_path)
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("sdcd: error: ") and message in err and err.count("\n") == 1
+    assert files(tmp_path) == before
+
+
+def test_too_small_an_npz_is_refused_too(tmp_path, capsys):
+    path = tmp_path / "small.npz"
+    np.savez(path, X=np.random.default_rng(0).normal(size=(255, 3)))
+    code, _, err = run(capsys, "fit", path, "-o", tmp_path / "fit.npz")
+    assert (code, err) == (2, f"sdcd: error: {path}: 255 rows, expected at least 256 (one batch)\n")
+
+
+def test_methods_are_listed_for_people_and_for_programs(capsys):
+    from sdcd.methods import methods
+
+    code, out, _ = run(capsys, "methods", "--json")
+    listed = json.loads(out)
+    assert code == 0 and list(listed) == list(methods())
+    assert listed["sortnregress"]["data"] == "observational"
+    assert listed["GIES"]["defaults"] == {"extract_dag": False}
+    code, out, _ = run(capsys, "methods")
+    assert code == 0
+    for name, method in methods().items():
+        assert f"\n{name}  ({method.data})\n" in out
+    assert max(map(len, out.splitlines())) <= 98
+
+
+def test_every_command_helps(capsys):
+    for arguments in ([], ["simulate"], ["fit"], ["score"], ["methods"]):
+        with pytest.raises(SystemExit) as caught:
+            main([*arguments, "--help"])
+        assert caught.value.code == 0
+        assert "usage: sdcd" in capsys.readouterr().out
+
+
+def test_listing_and_help_load_no_heavy_library():
+    program = (
+        "import sys; from sdcd.cli import main; main(['methods']);"
+        "print(sorted({m.partition('.')[0] for m in sys.modules}), file=sys.stderr)"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    loaded = set(eval(result.stderr))
+    assert not {"pandas", "torch", "numba", "matplotlib", "sklearn", "anndata"} & loaded
+
+
+def test_a_closed_pipe_and_signals_end_quietly(tmp_path, data):
+    command = [sys.executable, "-m", "sdcd.cli"]
+    listing = subprocess.Popen(
+        [*command, "methods"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    listing.stdout.close()
+    assert listing.stderr.read() == b""
+    assert listing.wait() == 128 + signal.SIGPIPE
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    endless = ["--set", "epochs_1=10000000", "--set", "patience=10000000"]
+    for number, name in ((signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")):
+        fit = subprocess.Popen(
+            [*command, "fit", data, "--standardise", "yes", "-o", tmp_path / "fit.npz", *endless],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": str(temporary)},
+        )
+        assert fit.stderr.readline().startswith("SDCD on ")
+        time.sleep(0.5)
+        fit.send_signal(number)
+        assert fit.stderr.read() == f"sdcd: {name}\n"
+        assert fit.wait() == 128 + number
+        assert files(tmp_path) == {"data.npz", "temporary"} and not files(temporary)
+
+
+def test_edge_lists_are_sorted_and_read_back(tmp_path):
+    path = tmp_path / "edges.csv"
+    adjacency = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]])
+    weights = np.array([[0, 0.1, 1 / 3], [9, 0, 7.5], [0, 0, 0]])
+    write_edges(path, adjacency, weights, ["x", "y,z", "w"])
+    assert path.read_text().splitlines() == [
+        "parent,child,weight",
+        '"y,z",w,7.5',
+        f"x,w,{1 / 3!r}",
+        'x,"y,z",0.1',
+    ]
+    read, strengths = read_edges(path, ["x", "y,z", "w"])
+    np.testing.assert_array_equal(read, adjacency)
+    np.testing.assert_array_equal(strengths, weights * adjacency)
+
+
+def test_the_example_of_the_proteins_runs(tmp_path, capsys):
+    fit = tmp_path / "fit.npz"
+    source = EXAMPLES / "sachs" / "data.csv"
+    code, _, err = run(capsys, "fit", source, *FAST, "-o", fit)
+    assert code == 0 and err.endswith("11 variables, 7466 rows, 0 of them perturbed\n")
+    truth = EXAMPLES / "sachs" / "consensus_edges.csv"
+    code, out, _ = run(capsys, "score", fit, "--truth", truth)
+    scores = json.loads(out)
+    assert code == 0 and scores["shd"] >= 18 - scores["n_edges"] and scores["recall"] is not None
