@@ -28,6 +28,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -39,7 +40,7 @@ from sdcd.estimator.model import log_domain_scale
 from sdcd.estimator.state import Candidates, StageState
 
 _DENSE_FRACTION = 0.5
-_BLOCK = 25
+_BLOCK = 50
 _BLOCK_CUDA = 1000
 _CHUNK_BATCHES = 8
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -97,7 +98,7 @@ class TorchEngine:
             ]
             self._penalty = _make_penalty(state, self._blocks, settings, self._device)
         self._step = state.step
-        self._graphs: dict[int, _StepGraph] = {}
+        self._repeated: dict[int, _Repeated] = {}
 
     @property
     def escapes(self) -> int:
@@ -109,12 +110,11 @@ class TorchEngine:
         size = self.settings.batch_size
         with self._contained():
             rows = torch.from_numpy(order).to(self._device)
-            if self._device.type == "cuda" and _capturable(self.settings):
-                self._epoch_on_cuda(rows, gamma)
+            if self._device.type == "cuda" and self.settings.penalty in ("none", "spectral"):
+                self._epoch_by_number(rows, gamma)
             else:
                 for chunk in rows.split(size * _CHUNK_BATCHES):
-                    batches = self._train.gather(chunk).split(size)
-                    self._steps(batches, gamma)
+                    self._steps(self._train.gather(chunk).split(size), gamma)
         self._step += -(-len(order) // size)
 
     def validation_loss(self) -> float:
@@ -134,29 +134,31 @@ class TorchEngine:
         A = np.empty(len(self.candidates.parents), dtype=np.float32)
         with self._contained():
             for block in self._blocks:
-                A[block.edges] = block.edge_weights().cpu().numpy()
+                A[_span(block.edges)] = block.edge_weights().cpu().numpy()
         return A
 
     def state(self) -> StageState:
         """A copy of everything needed to go on from here."""
+        first = self._gathered("first")
+        return replace(self.parameters(), first=first, second=self._gathered("second"))
+
+    def parameters(self) -> StageState:
+        """The state without Adam's moments."""
+        left, right = (vector.cpu().numpy().copy() for vector in self._penalty.vectors())
+        theta = self._gathered("theta")
+        return StageState(
+            self.candidates, **theta, first={}, second={}, step=self._step, left=left, right=right
+        )
+
+    def _gathered(self, which: str) -> dict[str, np.ndarray]:
+        """Parameters or moments of all blocks, in the state's arrays."""
         E, t, h = len(self.candidates.parents), len(self.candidates.targets), self.settings.hidden
         shapes = {"W": (E, h), "b": (t, h), "u": (t, h), "v": (t, h), "c": (t,), "e": (t,)}
-        theta, first, second = (
-            {name: np.empty(shape, dtype=np.float32) for name, shape in shapes.items()}
-            for _ in range(3)
-        )
-        for block in self._blocks:
-            block.write(theta, first, second)
-        left, right = (vector.cpu().numpy().copy() for vector in self._penalty.vectors())
-        return StageState(
-            candidates=self.candidates,
-            **theta,
-            first=first,
-            second=second,
-            step=self._step,
-            left=left,
-            right=right,
-        )
+        arrays = {name: np.empty(shape, dtype=np.float32) for name, shape in shapes.items()}
+        with self._contained():
+            for block in self._blocks:
+                block.write(getattr(block, which), arrays)
+        return arrays
 
     def _steps(self, batches: list["_Batch"], gamma: float) -> None:
         """Optimisation steps on these batches, in order."""
@@ -171,14 +173,20 @@ class TorchEngine:
                 zip(self._blocks, pulls, strict=True),
             )
 
-    def _epoch_on_cuda(self, rows: torch.Tensor, gamma: float) -> None:
+    def _epoch_by_number(self, rows: torch.Tensor, gamma: float) -> None:
+        """An epoch as full batches and then the short one, each kind a :class:`_Repeated` step."""
         size = self.settings.batch_size
         full = len(rows) - len(rows) % size
-        for part, length in ((rows[:full], size), (rows[full:], len(rows) % size)):
+        for part, length in ((rows[:full], size), (rows[full:], len(rows) - full)):
             if len(part):
-                if length not in self._graphs:
-                    self._graphs[length] = _StepGraph(self, len(part), length)
-                self._graphs[length].run(part, gamma)
+                if length not in self._repeated:
+                    self._repeated[length] = _Repeated(self, len(part) // length, length)
+                self._repeated[length].run(part, gamma)
+
+    def _moved(self) -> list[torch.Tensor]:
+        """Every tensor that a step changes."""
+        blocks = [(b.theta, b.first, b.second, b.steps) for b in self._blocks]
+        return [tensor for group in (*blocks, self._penalty.vectors()) for tensor in group]
 
     def _map(self, function: Callable, items) -> list:
         if self._pool is None or self._device.type == "cuda":
@@ -369,21 +377,23 @@ class _Block:
         """A of each of ``edges``."""
         return self.weights().view(-1).index_select(0, self.slots)
 
-    def write(self, *targets: dict[str, np.ndarray]) -> None:
-        """Write theta and both moments to where they belong in a state's arrays."""
-        for flat, arrays in zip((self.theta, self.first, self.second), targets, strict=True):
-            W, UV, ce = self._views(flat)
-            arrays["W"][self.edges] = self._inputs_first(W).index_select(0, self.slots).cpu()
-            arrays["b"][self.positions] = W[:, :, -1].cpu()
-            arrays["u"][self.positions], arrays["v"][self.positions] = UV.cpu().unbind(1)
-            arrays["c"][self.positions], arrays["e"][self.positions] = ce.cpu().unbind(1)
+    def write(self, flat: torch.Tensor, arrays: dict[str, np.ndarray]) -> None:
+        """Write parameters or moments to where they belong in a state's arrays."""
+        W, UV, ce = self._views(flat)
+        T, K, h = self.shape
+        inputs_first = W[:, :, :K].transpose(1, 2).reshape(T * K, h)
+        arrays["W"][_span(self.edges)] = inputs_first.index_select(0, self.slots).cpu()
+        positions = _span(self.positions)
+        arrays["b"][positions] = W[:, :, K].cpu()
+        arrays["u"][positions], arrays["v"][positions] = UV.cpu().unbind(1)
+        arrays["c"][positions], arrays["e"][positions] = ce.cpu().unbind(1)
 
     def _read(self, state: StageState) -> None:
         device = self.theta.device
         T, K, h = self.shape
 
         def take(array: np.ndarray, index: np.ndarray) -> torch.Tensor:
-            return torch.from_numpy(array[index]).to(device)
+            return torch.from_numpy(array[_span(index)]).to(device)
 
         theta = {name: getattr(state, name) for name in state.first}
         sources = ((self.theta, theta), (self.first, state.first), (self.second, state.second))
@@ -397,10 +407,6 @@ class _Block:
                 UV[:, i] = take(arrays[name], self.positions)
             for i, name in enumerate("ce"):
                 ce[:, i] = take(arrays[name], self.positions)
-
-    def _inputs_first(self, W: torch.Tensor) -> torch.Tensor:
-        T, K, h = self.shape
-        return W[:, :, :K].transpose(1, 2).reshape(T * K, h)
 
     def _views(self, flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         T, K, h = self.shape
@@ -445,7 +451,7 @@ class _Penalty:
     """No penalty; what penalties have in common.
 
     ``pulls(gamma)`` gives each block the factor (T, K) by which its W enters the gradient of
-    gamma * h(A): gamma * dh/dA / A, and 0 where A is 0.
+    gamma * h(A): gamma * dh/dA / A.
     """
 
     def __init__(self, state: StageState, blocks: list[_Block], device: torch.device):
@@ -475,7 +481,8 @@ class _Penalty:
 
     def pulls(self, gamma: float | torch.Tensor) -> list[torch.Tensor]:
         A = torch.cat([block.weights().view(-1) for block in self.blocks])
-        pull = torch.where(A > 0, gamma * self.derivative(A) / A, 0.0)
+        # Where A is 0, so is W, and any finite factor gives 0.
+        pull = gamma * self.derivative(A) / A.clamp_min(1e-30)
         sizes = [block.inputs.size for block in self.blocks]
         shapes = [block.inputs.shape for block in self.blocks]
         return [part.view(shape) for part, shape in zip(pull.split(sizes), shapes, strict=True)]
@@ -590,77 +597,73 @@ def _make_penalty(state, blocks, settings: StageSettings, device) -> _Penalty:
 class _SparseProduct:
     """Matrix times vector for a fixed pattern of entries, summed in a fixed order.
 
-    Rows are cut into pieces of at most ``_PIECE`` entries, padded to the same length; a second sum
-    puts a row's pieces together. Gathers and sums along an axis are deterministic on every device,
-    and a few long rows do not make the padding large.
+    A row's terms are summed 32 at a time, the sums again, until one is left. Gathers and sums along
+    an axis are deterministic on every device, and the memory is linear in the entries and rows
+    however long a row is.
     """
 
-    _PIECE = 32
+    _WIDTH = 32
 
     def __init__(self, rows: np.ndarray, columns: np.ndarray, n_rows: int, device: torch.device):
         order = np.argsort(rows, kind="stable")
-        counts = np.bincount(rows, minlength=n_rows)
-        starts = np.cumsum(counts) - counts
-        width = max(1, min(self._PIECE, int(counts.max(initial=1))))
-        pieces = -(-counts // width)
-        first_piece = np.cumsum(pieces) - pieces
-        rank = np.arange(len(rows)) - np.repeat(starts, counts)
-        piece = np.repeat(first_piece, counts) + rank // width
-        n_pieces = int(pieces.sum())
-        # Index len(rows) stands for an entry that is 0.
-        entry = np.full((n_pieces, width), len(rows), dtype=np.int64)
-        entry[piece, rank % width] = order
-        source = np.zeros((n_pieces, width), dtype=np.int64)
-        source[piece, rank % width] = columns[order]
-        depth = int(pieces.max(initial=0))
-        level = np.arange(depth)
-        parts = np.where(level < pieces[:, None], first_piece[:, None] + level, n_pieces)
-        self.entry, self.source, self.parts = (
-            torch.from_numpy(array).to(device) for array in (entry, source, parts)
+        group, indices = _groups_of(rows[order], self._WIDTH)
+        # An index one past the end stands for a term that is 0.
+        self.entry = np.append(order, len(rows))[indices]
+        self.source = np.append(columns[order], 0)[indices]
+        levels = []
+        while len(group) and np.bincount(group).max() > 1:
+            group, indices = _groups_of(group, self._WIDTH)
+            levels.append(indices)
+        last = np.full((n_rows, 1), len(group))
+        last[group, 0] = np.arange(len(group))
+        self.entry, self.source, *self.levels = (
+            torch.from_numpy(array).to(device) for array in (self.entry, self.source, *levels, last)
         )
 
     def arrange(self, values: torch.Tensor) -> torch.Tensor:
         """Values of the entries, laid out for :meth:`multiply`."""
-        padded = torch.cat([values, values.new_zeros(1)])
-        return padded.index_select(0, self.entry.view(-1)).view(self.entry.shape)
+        return _take(torch.cat([values, values.new_zeros(1)]), self.entry)
 
     def multiply(self, arranged: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         """The matrix with these entries times ``x``."""
-        terms = x.index_select(0, self.source.view(-1)).view(arranged.shape) * arranged
-        sums = torch.cat([terms.sum(dim=1), x.new_zeros(1)])
-        return sums.index_select(0, self.parts.view(-1)).view(self.parts.shape).sum(dim=1)
+        sums = (_take(x, self.source) * arranged).sum(dim=1)
+        for indices in self.levels:
+            sums = _take(torch.cat([sums, sums.new_zeros(1)]), indices).sum(dim=1)
+        return sums
 
 
-class _StepGraph:
-    """One optimisation step for one batch size, captured on CUDA and replayed for each batch.
+def _groups_of(rows: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cut each run of equal ``rows`` (m,), ascending, into groups of at most ``width``.
 
-    Everything that changes between replays is read from the device: the rows of the part of the
-    epoch that has this batch size, the number of the batch, gamma.
+    Returns the row of each group and the indices of its members, (groups, width), padded with m.
+    """
+    _, starts, counts = np.unique(rows, return_index=True, return_counts=True)
+    width = max(1, min(width, int(counts.max(initial=0))))
+    rank = np.arange(len(rows)) - np.repeat(starts, counts)
+    group = np.cumsum(rank % width == 0) - 1
+    indices = np.full((int(group[-1]) + 1 if len(rows) else 0, width), len(rows))
+    indices[group, rank % width] = np.arange(len(rows))
+    return rows[rank % width == 0], indices
+
+
+def _take(values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    return values.index_select(0, indices.view(-1)).view(indices.shape)
+
+
+class _Repeated:
+    """The same optimisation step for batch after batch of one size, without a word from the host.
+
+    What differs between the steps is read from the device: the rows, the number of the batch,
+    gamma. So on CUDA the step is captured once, as a graph, and replayed.
     """
 
-    def __init__(self, engine: TorchEngine, n_rows: int, size: int):
+    def __init__(self, engine: TorchEngine, n_batches: int, size: int):
         device = engine._device
-        self.rows = torch.zeros((n_rows // size, size), dtype=torch.int64, device=device)
+        self.engine = engine
+        self.rows = torch.zeros((n_batches, size), dtype=torch.int64, device=device)
         self.number = torch.zeros(1, dtype=torch.int64, device=device)
         self.gamma = torch.zeros((), device=device)
-        self.engine = engine
-        # Warming up takes real steps, so the parameters are put aside; the capture takes none.
-        kept = [[tensor.clone() for tensor in self._moved(block)] for block in engine._blocks]
-        vectors = [vector.clone() for vector in engine._penalty.vectors()]
-        stream = torch.cuda.Stream(device)
-        stream.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                self._step()
-        torch.cuda.current_stream(device).wait_stream(stream)
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self._step()
-        for block, tensors in zip(engine._blocks, kept, strict=True):
-            for tensor, value in zip(self._moved(block), tensors, strict=True):
-                tensor.copy_(value)
-        for vector, value in zip(engine._penalty.vectors(), vectors, strict=True):
-            vector.copy_(value)
+        self.step = self._step if device.type == "cpu" else _captured(self._step, engine._moved())
 
     def run(self, rows: torch.Tensor, gamma: float) -> None:
         """Steps on all batches of ``rows``."""
@@ -668,20 +671,31 @@ class _StepGraph:
         self.number.zero_()
         self.gamma.fill_(gamma)
         for _ in range(len(self.rows)):
-            self.graph.replay()
+            self.step()
 
     def _step(self) -> None:
         rows = self.rows.index_select(0, self.number)[0]
         self.engine._steps([self.engine._train.gather(rows)], self.gamma)
-        self.number.add_(1).remainder_(len(self.rows))
-
-    @staticmethod
-    def _moved(block: _Block) -> tuple[torch.Tensor, ...]:
-        return block.theta, block.first, block.second, block.steps
+        self.number.add_(1)
 
 
-def _capturable(settings: StageSettings) -> bool:
-    return settings.penalty in ("none", "spectral")
+def _captured(step: Callable[[], None], moved: list[torch.Tensor]) -> Callable[[], None]:
+    """A CUDA graph of ``step``, as a function; ``moved`` keeps the values it has."""
+    values = [tensor.clone() for tensor in moved]
+    device = moved[0].device
+    with torch.cuda.device(device):
+        # Capture needs a first run on a stream of its own, which allocates and takes a real step.
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            step()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            step()
+    for tensor, value in zip(moved, values, strict=True):
+        tensor.copy_(value)
+    return graph.replay
 
 
 def _checked_device(device: str) -> torch.device:
@@ -751,6 +765,13 @@ def _layout(
     inputs = np.full((T, K), d + 1)
     inputs[row, rank] = parents
     return False, inputs, edges, row * K + rank
+
+
+def _span(index: np.ndarray) -> np.ndarray | slice:
+    """The same selection as a slice, if it is one: no copy, and faster."""
+    if len(index) and index[-1] - index[0] == len(index) - 1:
+        return slice(int(index[0]), int(index[-1]) + 1)
+    return index
 
 
 def _starts(blocks: list[_Block]) -> np.ndarray:

@@ -358,9 +358,9 @@ class _Problem:
     """The data of a fit, split."""
 
     X_train: np.ndarray
-    keep_train: np.ndarray | None
+    intervened_train: np.ndarray | None
     X_validation: np.ndarray
-    keep_validation: np.ndarray | None
+    intervened_validation: np.ndarray | None
     data: str
     identity: str
 
@@ -381,13 +381,12 @@ class _Problem:
         order = _stream(params.seed, 0, _SPLIT).permutation(n)
         # In ascending order: the split is a set of rows, and neighbours in memory stay so.
         validation, train = np.sort(order[:n_validation]), np.sort(order[n_validation:])
-        keep = None if intervened is None else (~intervened).astype(np.float32)
         data = snapshots.digest(X, intervened)
         return cls(
             X[train],
-            None if keep is None else keep[train],
+            None if intervened is None else intervened[train],
             X[validation],
-            None if keep is None else keep[validation],
+            None if intervened is None else intervened[validation],
             data,
             f"{data} { ({name: getattr(params, name) for name in _STAGE_1}) }",
         )
@@ -484,9 +483,10 @@ class _Run:
             progress = snapshots.progress_of_tree(saved["progress"], candidates)
             random.bit_generator.state = saved["random"]
             escapes_before = saved["escapes"]
-        keep = problem.keep_train, problem.keep_validation
-        if len(candidates.targets) < problem.d:
-            keep = [None if k is None else k[:, candidates.targets] for k in keep]
+        keep = [
+            None if rows is None else (~rows[:, candidates.targets]).astype(np.float32)
+            for rows in (problem.intervened_train, problem.intervened_validation)
+        ]
         engine = make_engine(
             *(p.engine, p.device, p.tf32, p.threads),
             *(problem.X_train, keep[0], problem.X_validation, keep[1], state, settings),

@@ -91,7 +91,7 @@ def run_stage(
     Returns
     -------
     StageState
-        The best state on the validation rows if the stage stopped early, else the last one.
+        The best parameters on the validation rows if the stage stopped early, else the last ones.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def run_stage(
         progress.epoch += 1
         progress.risen += not progress.frozen
         after_epoch()
-    return progress.best if progress.stopped else engine.state()
+    return progress.best if progress.stopped else parameters(engine)
 
 
 def _gamma(rules: StageRules, progress: StageProgress) -> float:
@@ -138,7 +138,7 @@ def _check(
     if progress.frozen or not has_gamma:
         if loss < progress.best_loss:
             progress.best_loss, progress.checks_since_best = loss, 0
-            progress.best = engine.state()
+            progress.best = parameters(engine)
         else:
             progress.checks_since_best += 1
             progress.stopped = progress.checks_since_best >= rules.patience
@@ -152,6 +152,12 @@ def _check(
             "n_edges": int(np.count_nonzero(rules.count_threshold < A)),
         }
     )
+
+
+def parameters(engine: Engine) -> StageState:
+    """The engine's state without moments, without copying those where it can do so."""
+    own = getattr(engine, "parameters", None)
+    return own() if own is not None else engine.state().parameters()
 
 
 def acyclic_above(candidates: Candidates, A: np.ndarray, threshold: float) -> bool:

@@ -68,8 +68,9 @@ class StageState:
 
     Shapes, with t targets, E candidate edges and h hidden units: ``W`` (E, h), ``b``, ``u``, ``v``
     (t, h), ``c``, ``e`` (t,), all float32; ``first`` and ``second`` hold Adam's moments of each
-    under the same names; ``step`` counts optimisation steps done; ``left`` and ``right`` (d,)
-    float32 are the power iteration's vectors (stage 2 with h_rho).
+    under the same names (nothing where the state is a result); ``step`` counts optimisation steps
+    done; ``left`` and ``right`` (d,) float32 are the power iteration's vectors (stage 2 with
+    h_rho).
 
     For a target j with candidate parents i: ``h_j = sigmoid(sum_i x_i W[i -> j] + b_j)``,
     ``mean_j = u_j . h_j + c_j``, ``var_j = softplus(v_j . h_j + e_j)``.
@@ -98,6 +99,10 @@ class StageState:
             elif isinstance(value, dict):
                 own[field.name] = {name: array.copy() for name, array in value.items()}
         return replace(self, **own)
+
+    def parameters(self) -> "StageState":
+        """The same arrays without Adam's moments."""
+        return replace(self, first={}, second={})
 
     def edge_weights(self) -> np.ndarray:
         """``A[i, j] = ||W[i, j, :]||_2`` of each candidate edge: float32 (E,)."""
