@@ -66,7 +66,7 @@ def _simulate(options: argparse.Namespace) -> int:
     from sdcd.data import write_dataset
     from sdcd.simulation import simulate
 
-    _require_suffix(options.out, ".npz")
+    _require_output(options.out)
     dataset = simulate(
         options.d,
         options.s,
@@ -89,7 +89,7 @@ def _fit(options: argparse.Namespace) -> int:
     from sdcd.own_data import check_fittable
     from sdcd.running import require_kind, run_fit
 
-    _require_suffix(options.out, ".npz")
+    _require_output(options.out, other_than=options.file)
     settings = dict(options.settings or [])
     chosen = method(options.method)
     chosen.parameters(settings)
@@ -441,9 +441,18 @@ def _count(text: str) -> int:
     return number
 
 
-def _require_suffix(path: str, suffix: str) -> None:
-    if Path(path).suffix != suffix:
-        raise InputError(f"{path}: the name of the output must end in {suffix}")
+def _require_output(path: str, other_than: str = "") -> None:
+    """Refuse an output that could not be written, before the work and not after it."""
+    out = Path(path)
+    if out.suffix != ".npz":
+        raise InputError(f"{path}: the name of the output must end in .npz")
+    if other_than and out.resolve() == Path(other_than).resolve():
+        raise InputError(f"{path}: the output would overwrite the input")
+    folder = out.absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"{path}: nothing can be written in {folder}")
 
 
 class _Terminated(BaseException):

@@ -146,6 +146,8 @@ def test_a_failed_fit_is_kept_and_scored_as_null(tmp_path, data, capsys):
         (["fit", "absent.csv", "-o", "fit.npz"], "absent.csv: no such file"),
         (["fit", "cells.csv", "-o", "fit.npz"], "row 2, column 'guide': 'NT', expected a number"),
         (["fit", "cells.csv", "-o", "fit.txt"], "fit.txt: the name of the output must end in"),
+        (["fit", "data.npz", "-o", "./data.npz"], "data.npz: the output would overwrite the"),
+        (["fit", "data.npz", "-o", "cells.csv/fit.npz"], "nothing can be written in"),
         (["fit", "cells.csv"], "the following arguments are required: -o/--out (see sdcd fit"),
         (["fit", "data.npz", "--method", "sdcd", "-o", "fit.npz"], "unknown method 'sdcd'"),
         (["fit", "data.npz", "--set", "alpha=1", "-o", "fit.npz"], "unknown parameter 'alpha'"),
