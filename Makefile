@@ -9,7 +9,7 @@ VENV = .venv
 
 RESULTS = results/$(SCALE)
 BIN = $(VENV)/bin
-SNAKEMAKE = $(BIN)/snakemake --cores $(CORES) --config scale=$(SCALE)
+SNAKEMAKE = $(BIN)/snakemake --cores $(CORES) --config scale=$(SCALE) results=results
 
 .PHONY: reproduce test check set-up clean
 
