@@ -32,6 +32,13 @@ FAMILIES = {
 }
 """The experiments that compare methods, each with the family of data sets that it uses."""
 
+STUDIES = {
+    "constraint_asymptotics": ("sdcd.asymptotics", "constraint_asymptotics"),
+    "optimisation_behaviours": ("sdcd.optimisation_behaviours", "optimisation_behaviours"),
+}
+"""Studies of the acyclicity constraints alone, each with the module and the function that makes its
+table (a list of records) from the sizes in the configuration."""
+
 PAPER = {"n_observational": 10_000, "n_per_intervention": 500, "time_limit_s": 21_600}
 """What the paper used where a scale may shorten: rows, rows per intervention, seconds per fit."""
 
@@ -219,8 +226,8 @@ class Plan:
         The scale's name.
     n_observational, n_per_intervention : int
         Rows of a data set without interventions, and rows more for each intervention.
-    asymptotics : dict
-        Size of the constraint-asymptotics figure: ``max_d`` and ``draws``.
+    studies : dict of str to dict
+        The studies of :data:`STUDIES` that are made, with their sizes where not the paper's.
     experiments : dict of str to Experiment
         Those that have a grid and at least one method at this scale.
     methods : dict of str to MethodPlan
@@ -230,7 +237,7 @@ class Plan:
     scale: str
     n_observational: int
     n_per_intervention: int
-    asymptotics: Mapping[str, int]
+    studies: Mapping[str, Mapping[str, int]]
     experiments: Mapping[str, Experiment]
     methods: Mapping[str, MethodPlan]
 
@@ -345,7 +352,7 @@ def _plan_of_scale(config, scale_name, chosen, kinds) -> Plan:
         scale=scale_name,
         n_observational=int(scale["n_observational"]),
         n_per_intervention=int(scale["n_per_intervention"]),
-        asymptotics=scale["asymptotics"],
+        studies=scale["studies"],
         experiments=experiments,
         methods=plans,
     )

@@ -16,7 +16,7 @@ os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.ge
 
 from sdcd.costs import grant
 from sdcd.errors import InputError
-from sdcd.experiments import DATASET_PATTERN, DatasetKey, exhibits, make_plan
+from sdcd.experiments import DATASET_PATTERN, STUDIES, DatasetKey, exhibits, make_plan
 from sdcd.fingerprint import fingerprint
 from sdcd.methods import methods as registered_methods
 
@@ -30,7 +30,7 @@ except InputError as error:
 
 RESULTS = f"{config.get('results', 'results')}/{PLAN.scale}"
 PUBLISHED = sorted((ROOT / "sdcd/published").glob("*.csv"))
-AVAILABLE = {*PLAN.experiments, "constraint_asymptotics"}
+AVAILABLE = {*PLAN.experiments, *PLAN.studies}
 FIGURES = {name: of for name, of in exhibits("figures").items() if AVAILABLE.issuperset(of)}
 TABLES = {name: of for name, of in exhibits("tables").items() if AVAILABLE.issuperset(of)}
 
@@ -39,6 +39,7 @@ wildcard_constraints:
     dataset=DATASET_PATTERN,
     method="|".join(map(re.escape, PLAN.methods)) or "none",
     experiment="|".join(PLAN.experiments) or "none",
+    study="|".join(PLAN.studies) or "none",
 
 
 def code(script, *modules, data=()):

@@ -1,22 +1,21 @@
-# The values of the acyclicity constraints on growing weights and graphs.
+# Studies of the acyclicity constraints alone, as tables.
 
 
 rule constraints:
     output:
-        f"{RESULTS}/runs/constraint_asymptotics.csv",
+        f"{RESULTS}/runs/{{study}}.csv",
     log:
-        f"{RESULTS}/logs/constraints.log",
+        f"{RESULTS}/logs/constraints/{{study}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/constraints.tsv"
+        f"{RESULTS}/benchmarks/constraints/{{study}}.tsv"
     conda:
         "../../envs/sdcd.yaml"
     resources:
         mem_mb=4000,
-        runtime=60,
+        runtime=240,
     params:
-        max_d=PLAN.asymptotics["max_d"],
-        draws=PLAN.asymptotics["draws"],
-        code=code("constraints.py"),
+        sizes=lambda wildcards: json.dumps(PLAN.studies[wildcards.study], sort_keys=True),
+        code=lambda wildcards: code("constraints.py", STUDIES[wildcards.study][0]),
     shell:
-        "python workflow/scripts/constraints.py --max-d {params.max_d} --draws {params.draws}"
+        "python workflow/scripts/constraints.py --study {wildcards.study} --sizes {params.sizes:q}"
         " --out {output:q} 2> {log:q}"

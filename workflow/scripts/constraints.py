@@ -1,23 +1,26 @@
-"""Evaluate the acyclicity constraints on growing weights and on growing graphs."""
+"""Make the table of one study of the acyclicity constraints."""
 
 import argparse
+import importlib
+import json
 
 import _script
 import pandas as pd
 
-from sdcd.asymptotics import constraint_asymptotics
+from sdcd.experiments import STUDIES
 from sdcd.files import atomic_path
 
 
 def main() -> None:
-    """Read the arguments, evaluate, write."""
+    """Read the arguments, compute, write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--max-d", type=int, default=1000, help="largest number of variables")
-    parser.add_argument("--draws", type=int, default=10, help="matrices of noise at each point")
+    parser.add_argument("--study", required=True, choices=STUDIES)
+    parser.add_argument("--sizes", type=json.loads, default={}, help="as JSON; else the paper's")
     parser.add_argument("--out", required=True, help="where the .csv goes")
     a = parser.parse_args()
 
-    records = constraint_asymptotics(max_d=a.max_d, draws=a.draws)
+    module, function = STUDIES[a.study]
+    records = getattr(importlib.import_module(module), function)(**a.sizes)
     with atomic_path(a.out) as temporary:
         pd.DataFrame(records).to_csv(temporary, index=False, lineterminator="\n")
 
