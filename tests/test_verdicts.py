@@ -1,0 +1,337 @@
+"""Verdicts: their statistics, the published logs in place of our runs, planted changes."""
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import sdcd
+from sdcd import verdicts
+from sdcd.errors import InputError
+from sdcd.published import EXPERIMENTS, published_runs, published_table
+from sdcd.verdicts import _claims, _statistics
+from sdcd.verdicts._cells import judge_cells
+
+
+def logs():
+    return {name: published_runs(name) for name in EXPERIMENTS}
+
+
+@pytest.fixture(scope="module")
+def of_logs():
+    """Verdicts on the published logs in place of our runs."""
+    return verdicts.judge(logs())
+
+
+def claims_of(table):
+    return table[table["kind"] == "claim"].set_index("id")
+
+
+def cells_of(table):
+    return table[table["kind"] == "cell"].set_index("id")
+
+
+class TestStatistics:
+    @given(st.lists(st.floats(-50, 50), min_size=3, max_size=12).filter(lambda x: np.ptp(x) > 0.1))
+    def test_a_sample_agrees_with_scipy(self, values):
+        estimate = _statistics.of_sample(np.array(values))
+        expected = stats.ttest_1samp(values, 1.5, alternative="greater").pvalue
+        assert estimate.p_above(1.5) == pytest.approx(expected, abs=1e-9)
+        two_sided = stats.ttest_1samp(values, 0).pvalue
+        assert estimate.p_different() == pytest.approx(two_sided, abs=1e-9)
+        low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+        assert estimate.interval() == pytest.approx((low, high), abs=1e-6)
+
+    def test_welch_agrees_with_scipy(self):
+        values = np.array([10.0, 14, 9, 12])
+        estimate = _statistics.welch(values, 16.0, 3.0, 30)
+        expected = stats.ttest_ind_from_stats(
+            values.mean(), values.std(ddof=1), 4, 16.0, 3.0, 30, equal_var=False
+        )
+        assert estimate.p_different() == pytest.approx(expected.pvalue)
+        one = _statistics.welch(values, 16.0, math.nan, 30)
+        assert one.p_different() == pytest.approx(stats.ttest_1samp(values, 16.0).pvalue)
+
+    def test_equivalence_is_two_one_sided_tests(self):
+        values = np.array([0.2, -0.4, 0.1, 0.3])
+        estimate = _statistics.of_sample(values)
+        lower = stats.ttest_1samp(values, -1, alternative="greater").pvalue
+        upper = stats.ttest_1samp(values, 1, alternative="less").pvalue
+        assert estimate.p_within(1) == pytest.approx(max(lower, upper))
+
+    def test_no_spread_leaves_no_doubt_and_one_value_leaves_all(self):
+        same = _statistics.of_sample(np.array([3.0, 3.0]))
+        assert (same.p_above(0), same.p_below(0), same.p_within(4), same.p_within(3)) == (
+            0,
+            1,
+            0,
+            1,
+        )
+        single = _statistics.of_sample(np.array([3.0]))
+        assert math.isnan(single.p_above(0)) and math.isnan(single.p_within(4))
+
+    def test_seeds_to_settle_is_the_smallest_number(self):
+        estimate = _statistics.of_sample(np.array([1.0, -1.0, 3.0]))
+        n = estimate.seeds_to_settle(0.0)
+
+        def p(count):
+            return stats.t.sf(estimate.value / (estimate.sd / math.sqrt(count)), count - 1)
+
+        assert p(n) < 0.05 <= p(n - 1)
+        assert _statistics.of_sample(np.array([1.0, -1.0])).seeds_to_settle(0.0) == 1000
+
+    def test_corrections_by_hand(self):
+        p = np.array([0.01, 0.04, np.nan, 0.03])
+        assert _statistics.holm(p) == pytest.approx([0.03, 0.06, np.nan, 0.06], nan_ok=True)
+        adjusted = _statistics.benjamini_hochberg(p)
+        assert adjusted == pytest.approx([0.03, 0.04, np.nan, 0.04], nan_ok=True)
+
+    @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+    def test_corrections_agree_with_scipy_and_keep_the_order(self, p):
+        p = np.array(p)
+        adjusted = _statistics.benjamini_hochberg(p)
+        assert adjusted == pytest.approx(stats.false_discovery_control(p))
+        assert (_statistics.holm(p) >= adjusted - 1e-12).all()
+
+
+class TestCells:
+    def test_every_printed_value_has_one_row(self, of_logs):
+        cells = cells_of(of_logs)
+        assert cells.index.is_unique
+        printed = sum(
+            (published_table(name)["status"] != "not_tested").sum() for name in EXPERIMENTS
+        )
+        assert len(cells) == printed
+        assert set(of_logs["verdict"]) <= set(verdicts.VERDICTS)
+        assert tuple(of_logs.columns) == verdicts.COLUMNS
+
+    def test_the_logs_reproduce_every_cell_that_they_cover(self, of_logs):
+        counts = verdicts.count(of_logs)
+        assert counts.loc["interventional"].tolist() == [200, 0, 0, 40]
+        assert counts.loc["observational_large"].tolist() == [4, 0, 0, 0]
+        assert counts.loc["ablation_stage1"].tolist() == [24, 0, 0, 0]
+        assert counts.loc["dcdi_simulations"].tolist() == [12, 0, 0, 24]
+        cells = cells_of(of_logs)
+        covered = cells[(cells["experiment"] == "observational") & (cells["verdict"] != "not run")]
+        large = covered[covered["d"] >= 100]
+        assert set(large["verdict"]) == {"reproduced"}
+        assert (large["published"].notna()).sum() == 27
+        # The two that remain are values that the logs contradict.
+        refuted = covered[covered["verdict"] != "reproduced"]
+        assert refuted.index.tolist() == [
+            "observational/DAGMA/d30/s4",
+            "observational/DAGMA/d40/s4",
+        ]
+        assert refuted["contradiction"].str.contains("all 3 logged runs failed").all()
+
+    def test_cells_whose_runs_failed_here_and_there_are_reproduced(self, of_logs):
+        cell = cells_of(of_logs).loc["observational/DCDI-G/d100/s4"]
+        assert cell["verdict"] == "reproduced"
+        assert "Failed in the paper and here" in cell["note"]
+
+    @pytest.mark.parametrize(
+        ("experiment", "method"),
+        [("interventional", "SDCD"), ("observational", "NOTEARS"), ("dcdi_simulations", "SDCD")],
+    )
+    def test_a_shift_of_two_standard_deviations_turns_the_verdicts(self, experiment, method):
+        runs = published_runs(experiment)
+        table = published_table(experiment)
+        keys = ["method", "d", "s", "fraction", "mechanism"]
+        sd = runs[keys].merge(table[[*keys, "sd"]], on=keys, how="left")["sd"].to_numpy()
+        shifted = runs["method"] == method
+        runs.loc[shifted, "shd"] += 2 * np.round(sd)[shifted]
+        cells = judge_cells({experiment: runs})
+        cells = cells[(cells["experiment"] == experiment) & (cells["verdict"] != "not run")]
+        touched = cells[(cells["method"] == method) & cells["ours"].notna()]
+        assert len(touched) > 6
+        assert set(touched["verdict"]) == {"not reproduced"}
+        others = cells[(cells["method"] != method) & cells["published"].notna()]
+        others = others[~((others["method"] == "DAGMA") & others["d"].isin([30, 40]))]
+        assert set(others["verdict"]) <= {"reproduced"}
+
+    def test_a_noisy_handful_is_inconclusive_and_says_how_many_would_do(self):
+        runs = published_runs("observational")
+        runs = runs[(runs["method"] == "SDCD") & (runs["d"] == 20) & (runs["seed"] < 3)]
+        runs["shd"] += [9, -8, 6]
+        cell = judge_cells({"observational": runs}).set_index("id")
+        cell = cell.loc["observational/SDCD/d20/s4"]
+        assert cell["verdict"] == "inconclusive"
+        assert 3 < cell["seeds_needed"] < 1000
+        assert cell["low"] < cell["estimate"] < cell["high"]
+
+    def test_with_more_seeds_the_same_noise_is_settled(self):
+        runs = published_runs("dcdi_simulations")
+        cell = "dcdi_simulations/SDCD/d10/s4/NL-Add"
+        few = judge_cells({"dcdi_simulations": runs[runs["seed"] <= 3]}).set_index("id").loc[cell]
+        all_ = judge_cells({"dcdi_simulations": runs}).set_index("id").loc[cell]
+        assert few["verdict"] == "inconclusive"
+        assert all_["verdict"] == "reproduced"
+        assert "Welch" in all_["test"]
+
+    def test_shortened_runs_do_not_refute(self):
+        runs = published_runs("observational")
+        runs = runs[(runs["method"] == "DCDI-G") & (runs["d"] == 10)]
+        runs["shd"] += 30
+        whole = judge_cells({"observational": runs}).set_index("id")
+        assert whole.loc["observational/DCDI-G/d10/s4", "verdict"] == "not reproduced"
+        runs["shortened"] = "300 of 600 epochs"
+        short = judge_cells({"observational": runs}).set_index("id")
+        assert short.loc["observational/DCDI-G/d10/s4", "verdict"] == "inconclusive"
+
+    def test_missing_software_is_no_failure_of_the_method(self):
+        runs = published_runs("observational")
+        runs = runs[(runs["method"] == "DAGMA") & (runs["d"] == 10)]
+        runs[["status", "shd"]] = ["unavailable", np.nan]
+        cells = judge_cells({"observational": runs}).set_index("id")
+        assert cells.loc["observational/DAGMA/d10/s4", "verdict"] == "not run"
+
+    def test_finishing_where_the_paper_failed_is_said(self):
+        runs = published_runs("observational")
+        runs = runs[(runs["method"] == "GIES") & (runs["d"] == 20)].assign(d=30)
+        cells = judge_cells({"observational": runs}).set_index("id")
+        assert cells.loc["observational/GIES/d30/s4", "verdict"] == "not reproduced"
+
+    def test_captions_that_state_other_numbers_of_seeds_are_named(self, of_logs):
+        cells = cells_of(of_logs)
+        text = cells.loc["observational/SDCD-GPU/d300/s4", "contradiction"]
+        assert text == (
+            "The caption says 5 data sets; the printed value is the mean of the 1 that the authors "
+            "logged."
+        )
+        assert "no mean of five" in cells.loc["ablation_stage2/SDCD/d10/s4", "contradiction"]
+        assert cells.loc["ablation_stage2/SDCD/d40/s4", "contradiction"] == ""
+        assert cells.loc["interventional/SDCD/d20/s2/f0", "contradiction"] == ""
+
+
+class TestClaims:
+    def test_the_file_is_complete(self):
+        claims = verdicts.read_claims()
+        assert len(claims) >= 20
+        for claim in claims:
+            assert claim.place and claim.quote
+            assert claim.test in _claims.TESTS
+        with open(
+            Path(sdcd.__file__).parent / "claims.csv", encoding="utf-8", newline=""
+        ) as stream:
+            assert len(list(csv.DictReader(stream))) == len(claims)
+
+    def test_every_test_is_used_and_explained(self):
+        used = {claim.test for claim in verdicts.read_claims()}
+        assert used == set(_claims.TESTS)
+        assert all(test.__doc__ for test in _claims.TESTS.values())
+
+    def test_what_the_logs_show_clearly_is_reproduced(self, of_logs):
+        claims = claims_of(of_logs)
+        for name in (
+            *("dcdi-crashes", "dagma-fails", "dcdfg-scales", "scaling-sdcd", "large-time"),
+            *("beats-sortnregress", "interventions-help", "interventions-help-sdcd"),
+            *("best-in-most", "stages-essential", "mask-needed", "warm-start", "quadratic-cost"),
+            *("unstable-exp", "unstable-binom", "d-unstable-inv", "stable-rho"),
+        ):
+            assert claims.loc[name, "verdict"] == "reproduced", name
+
+    def test_what_the_logs_contradict_is_not_reproduced(self, of_logs):
+        claims = claims_of(of_logs)
+        refuted = claims.index[claims["verdict"] == "not reproduced"].tolist()
+        assert refuted == ["speed", "gamma-freezes", "stage1-speed"]
+        assert (claims.loc[refuted, "contradiction"] != "").all()
+
+    def test_claims_that_the_papers_own_table_contradicts_are_not_reproduced(self, of_logs):
+        claims = claims_of(of_logs)
+        for name in ("accuracy", "best-when-sparse", "best-constraint", "dcdi-dense"):
+            assert claims.loc[name, "verdict"] == "inconclusive"
+            assert claims.loc[name, "contradiction"]
+            assert claims.loc[name, "seeds_needed"] >= 3
+
+    def test_a_planted_shift_turns_claims(self):
+        runs = logs()
+        table = runs["observational"]
+        table.loc[(table["method"] == "SDCD"), "shd"] += 0.9 * 4 * table["d"]
+        claims = claims_of(verdicts.judge(runs))
+        for name in ("accuracy", "scaling-sdcd", "beats-sortnregress"):
+            assert claims.loc[name, "verdict"] == "not reproduced", name
+
+    def test_part_of_the_grid_can_refute_but_not_support(self):
+        runs = logs()
+        table = runs["observational"]
+        runs["observational"] = table[table["d"] == 50]
+        claims = claims_of(verdicts.judge(runs))
+        assert claims.loc["beats-sortnregress", "verdict"] == "inconclusive"
+        assert (
+            "1 of 10 comparisons were run. It holds for those."
+            in (claims.loc["beats-sortnregress", "note"])
+        )
+        assert claims.loc["speed", "verdict"] == "not reproduced"
+
+    def test_shortened_runs_do_not_count(self):
+        runs = logs()
+        runs["observational"]["shortened"] = "fewer rows"
+        claims = claims_of(verdicts.judge({"observational": runs["observational"]}))
+        of_runs = claims[claims["experiment"] == "observational"]
+        assert set(of_runs["verdict"]) == {"not run"}
+        assert of_runs["note"].str.contains("shortened runs were left out").all()
+
+    def test_nothing_run_is_not_run(self):
+        table = verdicts.judge({})
+        assert set(cells_of(table)["verdict"]) == {"not run"}
+        claims = claims_of(table)
+        assert set(claims.loc[claims["experiment"] != "", "verdict"]) == {"not run"}
+        assert set(claims.loc[claims["experiment"] == "", "verdict"]) == {"reproduced"}
+
+    def test_constraints_that_were_optimised_and_timed(self):
+        def end(mode, constraint, epoch, why):
+            return {"mode": mode, "constraint": constraint, "epoch": epoch, "end": why}
+
+        names = ("h_exp", "h_log", "h_inv", "h_rho", "h_rho+")
+        behaviours = pd.DataFrame(
+            [end("penalty", name, 0, "") for name in names]
+            + [
+                end("penalty", name, epochs, why)
+                for name, epochs, why in zip(
+                    names,
+                    (8000, 5000, 300, 1200, 900),
+                    ("epochs", "dag", "escape", "dag", "dag"),
+                    strict=True,
+                )
+            ]
+        )
+        sizes = np.array([128, 256, 512, 1024])
+        costs = pd.concat(
+            pd.DataFrame({"constraint": name, "d": sizes, "seconds": 1e-9 * sizes**power})
+            for name, power in (("h_rho", 2.0), ("h_exp", 3.0), ("h_log", 2.0))
+        )
+        claims = claims_of(
+            verdicts.judge({"optimisation_behaviours": behaviours, "constraint_costs": costs})
+        )
+        assert claims.loc["fastest-penalty-rho-plus", "verdict"] == "reproduced"
+        assert claims.loc["fastest-penalty-rho", "verdict"] == "reproduced"
+        assert "h_inv never" in claims.loc["fastest-penalty-rho", "note"]
+        assert claims.loc["fastest-lagrangian-rho", "verdict"] == "not run"
+        assert claims.loc["cost-rho", "verdict"] == "reproduced"
+        assert claims.loc["cost-exp", "estimate"] == pytest.approx(3)
+        assert claims.loc["cost-log", "verdict"] == "not reproduced"
+
+    def test_a_malformed_file_is_refused(self, tmp_path, monkeypatch):
+        bad = Path(sdcd.__file__).parent.joinpath("claims.csv").read_text(encoding="utf-8")
+        tmp_path.joinpath("claims.csv").write_text(bad.replace(",lower,", ",less,", 1))
+        monkeypatch.setattr(_claims, "files", lambda _: tmp_path)
+        with pytest.raises(InputError, match=r"claims\.csv: line 2, unknown test 'less'"):
+            verdicts.read_claims()
+
+
+def test_files_are_complete_and_repeatable(of_logs, tmp_path):
+    first = verdicts.write(of_logs, tmp_path / "a")
+    second = verdicts.write(verdicts.judge(logs()), tmp_path / "b")
+    for one, two in zip(first, second, strict=True):
+        assert one.read_bytes() == two.read_bytes()
+    assert len(pd.read_csv(first[0])) == len(of_logs)
+    page = first[1].read_text(encoding="utf-8")
+    assert page.count("<article") == (of_logs["kind"] == "claim").sum()
+    assert "nan" not in page.replace("dominan", "")
+    assert "http" not in page
