@@ -27,6 +27,7 @@ import tempfile
 import threading
 import time
 import traceback
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -328,8 +329,12 @@ def _unpack(received: bytearray, end: _End) -> None:
         return
     end.answer = json.loads(line)
     if end.answer.get("status") == "ok":
-        with np.load(io.BytesIO(arrays), allow_pickle=False) as archive:
-            end.arrays = {name: archive[name] for name in archive.files}
+        try:
+            with np.load(io.BytesIO(arrays), allow_pickle=False) as archive:
+                end.arrays = {name: archive[name] for name in archive.files}
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+            # The child was killed while it answered.
+            end.answer = {}
 
 
 def _judge(end: _End, time_limit_s, memory_limit_mb) -> dict:
