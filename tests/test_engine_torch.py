@@ -12,7 +12,7 @@ from sdcd.estimator.estimator import initial_state
 from sdcd.estimator.model import ModelEngine
 from sdcd.estimator.state import PARAMETERS, Candidates
 
-PENALTIES = ("none", "spectral", "exp", "log", "log_squared")
+PENALTIES = ("none", "spectral", "exp", "exp_squared", "log", "log_squared")
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 devices = pytest.mark.parametrize(
     "device", ["cpu", pytest.param("cuda", marks=[pytest.mark.cuda, needs_cuda])]

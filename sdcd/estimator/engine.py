@@ -25,7 +25,7 @@ class StageSettings:
     beta: float
     learning_rate: float
     batch_size: int = 256
-    penalty: Literal["none", "spectral", "exp", "log", "log_squared"] = "none"
+    penalty: Literal["none", "spectral", "exp", "exp_squared", "log", "log_squared"] = "none"
     power_iterations: int = 15
     hidden: int = 10
 

@@ -96,14 +96,15 @@ class TorchEngine:
                 _Block(state, positions, settings, self._device)
                 for positions in _partition(state.candidates, self._device)
             ]
-            self._penalty = _make_penalty(state, self._blocks, settings, self._device)
+            kind = _PENALTIES[settings.penalty]
+            self._penalty = kind(state, self._blocks, settings, self._device)
         self._step = state.step
         self._repeated: dict[int, _Repeated] = {}
 
     @property
     def escapes(self) -> int:
         """Steps at which A was outside the domain of h_log."""
-        return getattr(self._penalty, "escapes", 0)
+        return self._penalty.escapes
 
     def epoch(self, order: np.ndarray, gamma: float) -> None:
         """One pass over the training rows: see the protocol."""
@@ -454,7 +455,15 @@ class _Penalty:
     gamma * h(A): gamma * dh/dA / A.
     """
 
-    def __init__(self, state: StageState, blocks: list[_Block], device: torch.device):
+    escapes = 0
+
+    def __init__(
+        self,
+        state: StageState,
+        blocks: list[_Block],
+        settings: StageSettings,
+        device: torch.device,
+    ):
         self.blocks = blocks
         self.d = state.candidates.d
         self.left = torch.from_numpy(state.left.copy()).to(device)
@@ -512,7 +521,7 @@ class _Spectral(_Penalty):
     """
 
     def __init__(self, state, blocks, settings: StageSettings, device):
-        super().__init__(state, blocks, device)
+        super().__init__(state, blocks, settings, device)
         self.power_iterations = settings.power_iterations
         n_edges = len(state.candidates.parents)
         self.product = None
@@ -551,47 +560,57 @@ class _Spectral(_Penalty):
         )
 
 
-class _Exponential(_Penalty):
-    """h_exp: the derivative of tr exp(A) is exp(A)^T."""
+class _OfMatrix(_Penalty):
+    """A penalty h(M) with M = A or, if its name ends in "_squared", M = A * A."""
+
+    def __init__(self, state, blocks, settings: StageSettings, device):
+        super().__init__(state, blocks, settings, device)
+        self.squared = settings.penalty.endswith("_squared")
 
     def derivative(self, A: torch.Tensor) -> torch.Tensor:
-        return self.entries(torch.matrix_exp(self.matrix(A)).T)
+        if self.squared:
+            return 2 * A * self.entries(self.of_matrix(self.matrix(A * A)))
+        return self.entries(self.of_matrix(self.matrix(A)))
+
+    def of_matrix(self, M: torch.Tensor) -> torch.Tensor:
+        """dh/dM: (d, d)."""
+        raise NotImplementedError
 
 
-class _Logarithm(_Penalty):
-    """h_log on A or on A * A: the derivative of -log det(I - c A) is c (I - c A)^-T.
+class _Exponential(_OfMatrix):
+    """h_exp: the derivative of tr exp(M) is exp(M)^T."""
 
-    c is 1 inside the domain. A is inside exactly if I - A is an M-matrix, that is, if its inverse
+    def of_matrix(self, M: torch.Tensor) -> torch.Tensor:
+        return torch.matrix_exp(M).T
+
+
+class _Logarithm(_OfMatrix):
+    """h_log: the derivative of -log det(I - c M) is c (I - c M)^-T.
+
+    c is 1 inside the domain. M is inside exactly if I - M is an M-matrix, that is, if its inverse
     has no negative entry: then that inverse is the answer, and no eigenvalue is needed.
     """
 
-    def __init__(self, state, blocks, settings: StageSettings, device):
-        super().__init__(state, blocks, device)
-        self.squared = settings.penalty == "log_squared"
-        self.escapes = 0
-
-    def derivative(self, A: torch.Tensor) -> torch.Tensor:
-        matrix = self.matrix(A * A if self.squared else A).double()
-        eye = torch.eye(self.d, dtype=torch.float64, device=A.device)
+    def of_matrix(self, M: torch.Tensor) -> torch.Tensor:
+        M = M.double()
+        eye = torch.eye(self.d, dtype=torch.float64, device=M.device)
         scale = 1.0
-        inverse, singular = torch.linalg.inv_ex(eye - matrix)
+        inverse, singular = torch.linalg.inv_ex(eye - M)
         if singular or inverse.min() < -1e-9 * inverse.abs().max():
-            scale = log_domain_scale(matrix)
+            scale = log_domain_scale(M)
             self.escapes += scale < 1
-            inverse = torch.linalg.inv(eye - scale * matrix)
-        inner = scale * self.entries(inverse.T).float()
-        return 2 * A * inner if self.squared else inner
+            inverse = torch.linalg.inv(eye - scale * M)
+        return scale * inverse.T.float()
 
 
-def _make_penalty(state, blocks, settings: StageSettings, device) -> _Penalty:
-    kinds = {
-        "spectral": _Spectral,
-        "log": _Logarithm,
-        "log_squared": _Logarithm,
-    }
-    if settings.penalty in kinds:
-        return kinds[settings.penalty](state, blocks, settings, device)
-    return (_Exponential if settings.penalty == "exp" else _Penalty)(state, blocks, device)
+_PENALTIES = {
+    "none": _Penalty,
+    "spectral": _Spectral,
+    "exp": _Exponential,
+    "exp_squared": _Exponential,
+    "log": _Logarithm,
+    "log_squared": _Logarithm,
+}
 
 
 class _SparseProduct:

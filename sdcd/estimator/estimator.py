@@ -65,8 +65,8 @@ class SDCD:
     freeze_threshold : float, default 0.01
         gamma stops rising while {A > freeze_threshold} is acyclic, until {A > tau_2} has a cycle.
         The paper's text has tau_2 here.
-    penalty : {"spectral", "exp", "log", "log_squared"}, default "spectral"
-        Stage 2's acyclicity penalty: h_rho(A), h_exp(A), h_log(A) or h_log(A * A).
+    penalty : {"spectral", "exp", "exp_squared", "log", "log_squared"}, default "spectral"
+        Stage 2's acyclicity penalty: h_rho(A), h_exp(A), h_exp(A * A), h_log(A) or h_log(A * A).
     power_iterations : int, default 15
         Of h_rho, per optimisation step; the vectors are kept from step to step.
     preselect : bool, default True
@@ -314,10 +314,13 @@ class SDCD:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise InputError(f"SDCD: {name} is {value!r}, expected None or an integer above 0")
+        if not isinstance(self.seed, int) or self.seed < 0:
+            raise InputError(f"SDCD: seed is {self.seed!r}, expected an integer not below 0")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
+                known = ", ".join(map(str, choices))
                 raise InputError(
-                    f"SDCD: {name} is {getattr(self, name)!r}, expected one of {', '.join(choices)}"
+                    f"SDCD: {name} is {getattr(self, name)!r}, expected one of {known}"
                 )
         if not 0 < self.validation_fraction < 1:
             raise InputError(
@@ -342,8 +345,9 @@ _COUNTS = (
     "patience",
 )
 _CHOICES = {
-    "penalty": ("spectral", "exp", "log", "log_squared"),
+    "penalty": ("spectral", "exp", "exp_squared", "log", "log_squared"),
     "engine": ("auto", "numba", "torch", "model"),
+    **dict.fromkeys(("preselect", "warm_start", "mask", "tf32", "progress"), (True, False)),
 }
 # What the arithmetic does not depend on, and what only says where and how it is done.
 _NO_MATTER = ("threads", "checkpoint", "checkpoint_interval", "progress")
@@ -475,6 +479,8 @@ class _Run:
     ) -> tuple[StageState, int]:
         p, problem, candidates = self.params, self.problem, state.candidates
         key = {"stage": rules.stage, "block": int(candidates.targets[0])}
+        part = f" of targets {candidates.targets[0]} to {candidates.targets[-1]}"
+        where = part if len(candidates.targets) < problem.d else ""
         progress, escapes_before = StageProgress(), 0
         random = _stream(p.seed, rules.stage, _ORDER)
         saved, self.saved = self.saved, None
@@ -508,7 +514,7 @@ class _Run:
 
         def after_epoch() -> None:
             if p.progress and (progress.epoch - 1) % p.check_every == 0:
-                _report(rules, progress, key)
+                _report(rules, progress, where)
             if self.checkpoint is not None and self.checkpoint.due():
                 self.checkpoint.save(snapshot())
 
@@ -620,13 +626,11 @@ def _checked_data(X, intervened) -> tuple[np.ndarray, np.ndarray | None]:
     return X, intervened if intervened.any() else None
 
 
-def _report(rules: StageRules, progress: StageProgress, key: dict) -> None:
+def _report(rules: StageRules, progress: StageProgress, where: str) -> None:
     last = progress.history[-1]
-    print(
-        f"\rstage {rules.stage}, block {key['block']}, epoch {last['epoch']}/{rules.epochs}: "
+    line = (
+        f"stage {rules.stage}{where}, epoch {last['epoch']}/{rules.epochs}: "
         f"validation loss {last['validation_loss']:.4f}, gamma {last['gamma']:.3f}, "
-        f"{last['n_edges']} edges" + (", frozen" if last["frozen"] else ""),
-        end="",
-        file=sys.stderr,
-        flush=True,
+        f"{last['n_edges']} edges" + (", frozen" if last["frozen"] else "")
     )
+    print(f"\r{line:<100}", end="", file=sys.stderr, flush=True)

@@ -209,10 +209,10 @@ class ModelEngine:
         if settings.penalty == "spectral":
             h, self.left, self.right = h_rho(A, self.left, self.right, settings.power_iterations)
             return h
-        if settings.penalty == "exp":
-            return h_exp(A)
-        if settings.penalty == "log_squared":
+        if settings.penalty.endswith("_squared"):
             A = A**2
+        if settings.penalty.startswith("exp"):
+            return h_exp(A)
         scale = log_domain_scale(A.detach())
         self.escapes += scale < 1
         return h_log(scale * A)
