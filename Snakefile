@@ -17,6 +17,7 @@ report: "workflow/report/workflow.rst"
 rule all:
     input:
         f"{RESULTS}/overview.html",
+        f"{RESULTS}/verdicts.csv",
         figures(),
         tables(),
 
@@ -27,4 +28,5 @@ include: "workflow/rules/collect.smk"
 include: "workflow/rules/constraints.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/tables.smk"
+include: "workflow/rules/verdicts.smk"
 include: "workflow/rules/report.smk"

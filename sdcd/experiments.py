@@ -34,6 +34,7 @@ FAMILIES = {
 
 STUDIES = {
     "constraint_asymptotics": ("sdcd.asymptotics", "constraint_asymptotics"),
+    "constraint_costs": ("sdcd.constraint_costs", "constraint_costs"),
     "optimisation_behaviours": ("sdcd.optimisation_behaviours", "optimisation_behaviours"),
 }
 """Studies of the acyclicity constraints alone, each with the module and the function that makes its

@@ -30,9 +30,9 @@ except InputError as error:
 
 RESULTS = f"{config.get('results', 'results')}/{PLAN.scale}"
 PUBLISHED = sorted((ROOT / "sdcd/published").glob("*.csv"))
-AVAILABLE = {*PLAN.experiments, *PLAN.studies}
-FIGURES = {name: of for name, of in exhibits("figures").items() if AVAILABLE.issuperset(of)}
-TABLES = {name: of for name, of in exhibits("tables").items() if AVAILABLE.issuperset(of)}
+AVAILABLE = [*PLAN.experiments, *PLAN.studies]
+FIGURES = {name: of for name, of in exhibits("figures").items() if set(of) <= set(AVAILABLE)}
+TABLES = {name: of for name, of in exhibits("tables").items() if set(of) <= set(AVAILABLE)}
 
 
 wildcard_constraints:

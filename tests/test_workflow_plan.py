@@ -1,0 +1,330 @@
+"""The plan that follows from the configuration: what is run, what is refused, what it asks for."""
+
+import copy
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sdcd import costs
+from sdcd.configuration import checked
+from sdcd.errors import InputError
+from sdcd.experiments import (
+    FAMILIES,
+    PAPER,
+    STUDIES,
+    DatasetKey,
+    Experiment,
+    exhibits,
+    make_plan,
+)
+from sdcd.methods import methods
+
+ROOT = Path(__file__).resolve().parents[1]
+SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+CONFIG_TEXT = (ROOT / "config.yaml").read_text()
+CONFIG = yaml.safe_load(CONFIG_TEXT)
+
+
+def plan_of(**changes):
+    return make_plan({**copy.deepcopy(CONFIG), **changes}, SCHEMA)
+
+
+# Section 6 of the specification: data sets of each experiment, and who is run on them.
+OBSERVATIONAL = 5 * 30 + 5 * 5
+PAPER_FITS = {
+    "observational": {
+        **dict.fromkeys(
+            ["SDCD", "DCDI-G", "DCD-FG", "GIES", "DAGMA", "NOTEARS", "NOBEARS", "SCORE"],
+            OBSERVATIONAL,
+        ),
+        **dict.fromkeys(["sortnregress", "AVICI", "NOCURL"], OBSERVATIONAL),
+        "SDCD-GPU": 30 + 5 * 5,
+    },
+    "observational_large": {"SDCD-GPU": 2 * 3 + 2 * 2},
+    "interventional": dict.fromkeys(["SDCD", "DCDI-G", "DCD-FG", "GIES"], 3 * 4 * 5 * 5),
+    "ablation_stage1": dict.fromkeys(
+        ["SDCD", "SDCD-warm", "SDCD-warm-nomask", "SDCD-no-s1", "SDCD-no-s1-2", "DCDI-G"], 4 * 3
+    ),
+    "ablation_stage2": dict.fromkeys(["SDCD", "SDCD-exp", "SDCD-log"], 5 * 5),
+    "dcdi_simulations": dict.fromkeys(["SDCD", "DCDI-G", "DCDI-DSF"], 3 * 2 * 2 * 10),
+}
+
+
+def test_scale_paper_is_the_paper():
+    plan = plan_of(scale="paper", gpu=True)
+    counts = {
+        name: dict(Counter(method for _, method in experiment.fits()))
+        for name, experiment in plan.experiments.items()
+    }
+    assert counts == PAPER_FITS
+    assert plan.n_observational == PAPER["n_observational"]
+    assert plan.n_per_intervention == PAPER["n_per_intervention"]
+    for name, method in plan.methods.items():
+        assert method.time_limit_s == PAPER["time_limit_s"], name
+    for experiment in plan.experiments.values():
+        assert {bounds["shortened"] for bounds in experiment.methods.values()} == {""}
+    assert plan.studies == {name: {} for name in STUDIES}
+
+
+def test_every_scale_has_a_point_of_every_study_and_the_first_experiments():
+    for scale in CONFIG["scales"]:
+        plan = plan_of(scale=scale)
+        assert {"observational", "interventional"} <= set(plan.experiments)
+        assert set(plan.studies) == set(STUDIES)
+
+
+def test_without_a_gpu_no_method_needs_one():
+    assert "SDCD-GPU" not in plan_of(scale="paper").methods
+    assert plan_of(scale="paper", gpu="true").methods["SDCD-GPU"].gpu
+    assert "SDCD-GPU" not in plan_of(scale="paper", gpu="false").methods
+
+
+def test_what_a_scale_shortens_is_said():
+    smoke = plan_of(scale="smoke").experiments["interventional"].methods["SDCD"]["shortened"]
+    assert "500 rows instead of 10,000" in smoke
+    assert "50 rows per intervention instead of 500" in smoke
+    assert "epochs_1 = 40 instead of 2,000" in smoke
+
+
+def test_bounds_of_a_method_leave_fits_out():
+    options = {"GIES": {"min_d": 20, "max_d": 30, "max_seeds": 2}}
+    fits = plan_of(scale="paper", method_options=options).experiments["observational"].fits()
+    found = {(key.d, key.seed) for key, method in fits if method == "GIES"}
+    assert found == {(20, 0), (20, 1), (30, 0), (30, 1)}
+
+
+def test_a_list_of_seeds_is_taken_as_it_is():
+    config = copy.deepcopy(CONFIG)
+    config["scales"]["quick"]["grids"] = {"observational": [{"d": [10], "s": [4], "seeds": [7, 3]}]}
+    fits = plan_of(scales=config["scales"]).experiments["observational"].fits()
+    assert {key.seed for key, _ in fits} == {7, 3}
+
+
+def test_experiments_survive_the_command_line():
+    for experiment in plan_of(scale="paper").experiments.values():
+        again = Experiment.from_json(experiment.to_json())
+        assert again.fits() == experiment.fits()
+        # One argument of a command holds at most 128 KiB.
+        assert len(experiment.to_json()) < 10_000
+    for text in ("{", "{}", '{"name": "x", "grids": [{}]}', "[1]"):
+        with pytest.raises(InputError, match="not a description of an experiment"):
+            Experiment.from_json(text)
+
+
+def test_names_of_data_sets_say_everything():
+    for scale in CONFIG["scales"]:
+        for experiment in plan_of(scale=scale).experiments.values():
+            for key, _ in experiment.fits():
+                assert DatasetKey.parse(key.name) == key
+    assert DatasetKey("interventional", 20, 2, 0, 0.25).name == "interventional/d20_s2_f0.25_seed0"
+    assert DatasetKey("observational", 20, 4, 3).name == "observational/d20_s4_seed3"
+    for name in (
+        "observational/d20_s4",
+        "other/d1_s1_seed1",
+        "observational/d020_s4_seed3",
+        "../x",
+    ):
+        with pytest.raises(InputError, match="data set"):
+            DatasetKey.parse(name)
+
+
+def test_rows_of_a_data_set():
+    plan = plan_of(scale="paper")
+    assert plan.n_rows(DatasetKey("observational", 30, 4, 0)) == 10_000
+    # As published: 8 of 30 interventions are kept at a fraction of 0.25.
+    assert plan.n_rows(DatasetKey("interventional", 30, 4, 0, 0.25)) == 10_000 + 8 * 500
+    assert plan.n_rows(DatasetKey("interventional", 30, 4, 0, 0.0)) == 10_000
+
+
+def at(path, value):
+    def change(config):
+        *parents, last = path
+        for part in parents:
+            config = config[part]
+        if value is None:
+            del config[last]
+        else:
+            config[last] = value
+
+    return change
+
+
+GRID = ("scales", "quick", "grids", "observational", 0)
+FAULTS = [
+    (
+        at(["scale"], "smok"),
+        "scale: found 'smok', expected one of smoke, quick, paper (did you mea",
+    ),
+    (at(["scal"], "smoke"), "scal: unknown (did you mean 'scale'?)"),
+    (at(["gpu"], "yes"), 'gpu: found "yes", expected true or false'),
+    (at(["results"], 3), "results: found 3, expected the name of a folder"),
+    (at(["methods"], ["GEIS"]), "methods: unknown method 'GEIS' (did you mean 'GIES'?)"),
+    (at(["methods"], ["GIES", "GIES"]), "methods: found"),
+    (at(["methods"], "GIES"), 'methods: found "GIES", expected a list of names of methods'),
+    (at(["experiments", "interventional"], None), "grids.interventional: experiments.intervention"),
+    (
+        at(["experiments", "interventional", "methods"], ["NOTEARS"]),
+        "experiments.interventional.methods: found 'NOTEARS', which takes no data with",
+    ),
+    (
+        at(["method_options"], {"GIES": {"time_limit": 1}}),
+        "method_options.GIES.time_limit: unknown (did you mean 'time_limit_s'?)",
+    ),
+    (
+        at(["method_options"], {"GIES": {"time_limit_s": -1}}),
+        "method_options.GIES.time_limit_s: found -1, expected a positive number of seconds",
+    ),
+    (
+        at(["method_options"], {"GIES": {"memory_limit_mb": "much"}}),
+        'method_options.GIES.memory_limit_mb: found "much", expected a positive number of',
+    ),
+    (
+        at(["method_options"], {"SDCD": {"settings": {"alpha1": 1.0}}}),
+        "method_options.SDCD.settings.alpha1: unknown parameter of SDCD (did you mean 'alpha_1'?)",
+    ),
+    (
+        at(["method_options"], {"SDCD": {"settings": {"alpha_1": "x"}}}),
+        "method_options.SDCD.settings.alpha_1: method SDCD: parameter 'alpha_1' is 'x', exp",
+    ),
+    (
+        at(["method_options"], {"SDCD": {"settings": {"epochs_1": -5}}}),
+        "method_options.SDCD.settings.epochs_1: found -5, expected a number from 0 on",
+    ),
+    (at(["method_options"], {"SDDC": {}}), "method_options: unknown method 'SDDC'"),
+    (
+        at(["scales", "quick", "n_observational"], -5),
+        "scales.quick.n_observational: found -5, expected a number of rows",
+    ),
+    (
+        at(["scales", "quick", "n_observational"], "many"),
+        'scales.quick.n_observational: found "many", expected a number of rows',
+    ),
+    (at(["scales", "quick", "grids"], None), "scales.quick.grids: missing, expected a mapping of"),
+    (at(["scales"], None), "scales: missing, expected a mapping of scales"),
+    (at([*GRID, "seeds"], -1), "scales.quick.grids.observational[0].seeds: found -1, expected how"),
+    (
+        at([*GRID, "seeds"], None),
+        "scales.quick.grids.observational[0].seeds: missing, expected how",
+    ),
+    (at([*GRID, "d"], [10, "x"]), 'scales.quick.grids.observational[0].d[1]: found "x", expected'),
+    (at([*GRID, "s"], [5]), "scales.quick.grids.observational[0]: found d = 10 with s = 5, which"),
+    (at([*GRID, "fractions"], [1]), "scales.quick.grids.observational[0].fractions: unknown"),
+    (at(["outside_methods"], {"a b": {}}), 'outside_methods: name of a key: found "a b", expected'),
+    (
+        at(["outside_methods"], {"mine": {"command": "run"}}),
+        "outside_methods.mine: outside command 'mine': command is 'run', expected a list",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "line"), FAULTS, ids=[line[:60] for _, line in FAULTS])
+def test_a_wrong_configuration_is_refused_in_one_line(change, line):
+    config = copy.deepcopy(CONFIG)
+    change(config)
+    with pytest.raises(InputError) as caught:
+        make_plan(config, SCHEMA)
+    message = str(caught.value)
+    assert line in message
+    assert message.startswith("config key ")
+    assert "\n" not in message
+
+
+def test_a_scale_that_is_not_chosen_is_checked_too():
+    config = copy.deepcopy(CONFIG)
+    config["scales"]["paper"]["method_options"] = {"GIES": {"settings": {"no": 1}}}
+    with pytest.raises(InputError, match=r"scales\.paper\.method_options\.GIES\.settings\.no"):
+        make_plan({**config, "scale": "smoke"}, SCHEMA)
+
+
+def test_the_schema_itself_is_a_schema():
+    from jsonschema import Draft202012Validator
+
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_config_and_schema_name_the_same_keys():
+    assert set(CONFIG) == set(SCHEMA["properties"])
+    scale = SCHEMA["$defs"]["scale"]
+    assert set(CONFIG["scales"]["smoke"]) == set(scale["properties"])
+    assert set(CONFIG["experiments"]) == set(FAMILIES)
+    assert set(SCHEMA["properties"]["experiments"]["properties"]) == set(FAMILIES)
+    assert set(scale["properties"]["grids"]["properties"]) == set(FAMILIES)
+    assert set(scale["properties"]["studies"]["properties"]) == set(STUDIES)
+    assert set(CONFIG["scales"]["paper"]["grids"]) == set(FAMILIES)
+
+
+def test_defaults_of_the_schema_are_the_values_in_config():
+    defaults = checked({"scales": CONFIG["scales"]}, SCHEMA)
+    for key in ("scale", "results", "gpu", "outside_methods"):
+        assert defaults[key] == CONFIG[key]
+
+
+def test_every_key_of_config_has_a_comment_above_it():
+    """Keys of block mappings; what repeats an earlier key at the same depth need not repeat it."""
+    lines = CONFIG_TEXT.splitlines()
+    explained, missing = set(), []
+    for before, line in zip(["", *lines], lines, strict=False):
+        match = re.match(r"( *)([A-Za-z_]\w*):", line)
+        if match and match[2] not in methods() and not re.match(r" {6}", line):
+            key = match.groups()
+            if before.lstrip().startswith("#"):
+                explained.add(key)
+            elif key not in explained:
+                missing.append(line)
+    assert missing == []
+
+
+@pytest.mark.parametrize("kind", ["figures", "tables"])
+def test_every_exhibit_has_a_caption_and_known_runs(kind):
+    prefix = {"figures": "fig", "tables": "table"}[kind]
+    found = exhibits(kind)
+    assert "observational" in found
+    for name, experiments in found.items():
+        assert set(experiments) <= {*FAMILIES, *STUDIES}, name
+        caption = (ROOT / f"workflow/report/{prefix}_{name}.rst").read_text()
+        assert "(The paper's" in caption
+
+
+def test_every_figure_and_table_is_a_target_at_scale_paper():
+    plan = plan_of(scale="paper", gpu=True)
+    available = {*plan.experiments, *plan.studies}
+    for kind in ("figures", "tables"):
+        assert {run for runs in exhibits(kind).values() for run in runs} <= available
+
+
+def test_costs_are_known_for_every_method_of_the_plan():
+    for name in plan_of(scale="paper", gpu=True).methods:
+        if not name.startswith("SDCD-"):
+            assert costs.expected(name, 20, 10_000) is not None, name
+
+
+def test_expected_costs_pass_through_the_known_points():
+    seconds, memory = costs.expected("DCDI-G", 30, 10_000)
+    assert seconds == pytest.approx(1715)
+    assert memory == pytest.approx(1100)
+    assert costs.expected("DCDI-G", 25, 10_000)[0] == pytest.approx(1252, rel=0.02)
+    assert costs.expected("DCDI-G", 80, 10_000)[0] == pytest.approx(2990 * 8)
+    assert costs.expected("DCDI-G", 30, 20_000)[0] == pytest.approx(2 * 1715)
+    assert costs.expected("no such method", 30, 10_000) is None
+
+
+def test_grants_grow_with_the_attempt_up_to_the_limits():
+    grants = [costs.grant("SCORE", 10, 10_000, 21_600, 32_000, attempt) for attempt in (1, 2, 3)]
+    assert [g.time_limit_s for g in grants] == [1200, 2400, 21_600]
+    assert [g.memory_limit_mb for g in grants] == [7500, 15_000, 32_000]
+    for grant in grants:
+        assert grant.runtime_min * 60 > grant.time_limit_s
+        assert grant.mem_mb > grant.memory_limit_mb
+    # A short fit is not cut short, and a limit that is lower than the expected cost holds.
+    assert costs.grant("GIES", 10, 10_000, 300, 6000).time_limit_s == 300
+    assert costs.grant("DAGMA", 20, 10_000, 300, 6000).time_limit_s == 300
+    assert costs.grant("no such method", 10, 10_000, 300, 6000) == costs.Grant(300, 6000)
+
+
+def test_the_plan_is_json_compatible():
+    plan = plan_of(scale="quick")
+    json.dumps([[method.settings, method.outside] for method in plan.methods.values()])

@@ -1,0 +1,27 @@
+# Does the paper reproduce? A verdict on every cell of its tables and every claim of its text.
+
+
+rule verdicts:
+    input:
+        runs_of(AVAILABLE),
+    output:
+        csv=f"{RESULTS}/verdicts.csv",
+        html=report(
+            f"{RESULTS}/verdicts.html",
+            caption="../report/verdicts.rst",
+            category="Verdicts",
+            labels={"page": "Does the paper reproduce?"},
+        ),
+    log:
+        f"{RESULTS}/logs/verdicts.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/verdicts.tsv"
+    conda:
+        "../../envs/sdcd.yaml"
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        code=code("verdicts.py", data=[*PUBLISHED, ROOT / "sdcd/claims.csv"]),
+    shell:
+        "python workflow/scripts/verdicts.py --out {output.csv:q} {input:q} 2> {log:q}"

@@ -1,0 +1,24 @@
+"""Judge every cell of the paper's tables and every claim of its text by our runs."""
+
+import argparse
+from pathlib import Path
+
+import _script
+import pandas as pd
+
+from sdcd.verdicts import judge, write
+
+
+def main() -> None:
+    """Read the arguments, judge, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", required=True, help="where the .csv goes; .html beside it")
+    parser.add_argument("runs", nargs="*", help="tables of runs, .csv, called as the experiments")
+    a = parser.parse_args()
+
+    runs = {Path(path).stem: pd.read_csv(path) for path in a.runs}
+    write(judge(runs), Path(a.out).with_suffix(""))
+
+
+if __name__ == "__main__":
+    _script.run(main)
