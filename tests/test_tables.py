@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 import sdcd.tables
-from sdcd import summaries
+from sdcd import constraint_costs, summaries
 from sdcd.acyclicity import CONSTRAINTS
 from sdcd.errors import InputError
 from sdcd.experiments import RUN_COLUMNS
 from sdcd.published import published_runs, published_table
-from sdcd.tables import _cells, _layout, pst_constraints
+from sdcd.tables import _cells, _layout, method_comparison, pst_constraints
 
 OF_RUNS = (
     "observational",
@@ -258,6 +258,55 @@ class TestConstraints:
         _check_latex(text)
         assert r"$\mathrm{Tr}\exp(A) - d$" in text
         assert "all d = 8 nodes" in paths[2].read_text()
+
+
+class TestMethodComparison:
+    COSTS = pd.concat(
+        pd.DataFrame({"constraint": name, "d": [100, 200, 400], "seconds": [1, 2**p, 4**p]})
+        for name, p in (("h_rho", 2.0), ("h_exp", 3.0), ("h_log", 3.0))
+    )
+
+    def test_measured_entries_agree_with_the_papers(self):
+        table = method_comparison.build(self.COSTS, d=12).set_index("method")
+        assert table.index.tolist() == ["SDCD", "DCDI-G", "DCD-FG", "DAGMA", "NOTEARS", "NOBEARS"]
+        assert (table["stable"] == table["paper_stable"]).all()
+        assert (table["interventions"] == table["paper_interventions"]).all()
+        assert (table["expressive"] == table["paper_expressive"]).all()
+        assert table.loc["SDCD", "cost_exponent"] == pytest.approx(2)
+        assert table.loc["DAGMA", "cost_exponent"] == pytest.approx(3)
+
+    def test_files(self, tmp_path):
+        paths = method_comparison.write(method_comparison.build(self.COSTS, d=8), tmp_path / "t")
+        _check_latex(paths[1].read_text())
+        page = paths[2].read_text()
+        assert "d^2.00 [2.00, 2.00]" in page and "paper O(d²)" in page
+        assert "over d from 100 to 400" in page
+
+    def test_costs_that_were_not_measured_are_named_so(self, tmp_path):
+        table = method_comparison.build(self.COSTS[self.COSTS["d"] < 200], d=8)
+        assert table["cost_exponent"].isna().all()
+        page = method_comparison.write(table, tmp_path / "t")[2].read_text()
+        assert page.count("not measured") == 6
+
+
+class TestConstraintCosts:
+    def test_what_is_timed_is_the_constraint_and_its_gradient(self):
+        d = 8
+        A = np.random.default_rng(0).uniform(size=(d, d)) / (5 * d)
+        for name, evaluation in constraint_costs.evaluations(d).items():
+            value, gradient = evaluation(A)
+            expected, expected_gradient = CONSTRAINTS[name].value_and_gradient(A)
+            tolerance = 1e-4 if name == "h_rho" else 1e-9
+            assert value == pytest.approx(expected, rel=tolerance, abs=1e-12)
+            assert gradient == pytest.approx(expected_gradient, rel=tolerance, abs=tolerance)
+
+    def test_records(self):
+        records = constraint_costs.constraint_costs(sizes=(4, 6), repeats=2)
+        assert [(r["constraint"], r["d"]) for r in records[:2]] == [("h_exp", 4), ("h_log", 4)]
+        assert len(records) == 10
+        assert all(record["seconds"] > 0 for record in records)
+        with pytest.raises(InputError, match="repeats is 0"):
+            constraint_costs.constraint_costs(repeats=0)
 
 
 def test_every_table_module_keeps_to_the_contract():

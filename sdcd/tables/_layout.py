@@ -227,7 +227,6 @@ def _latex_row(layout: Layout, index: int, sources: list[str]) -> list[str]:
 
 def to_html(layout: Layout) -> str:
     """The table as a complete HTML page that needs no other file."""
-    named = _sources(layout) != [""]
     head = "".join(f"<th scope='col'>{html.escape(text)}</th>" for text in layout.keys)
     head += "".join(
         f"<th scope='col' class='value'>{html.escape(text)}</th>" for text in layout.columns
@@ -246,12 +245,8 @@ def to_html(layout: Layout) -> str:
             texts.append(f"<td>{''.join(parts)}</td>")
         body.append(f"<tr>{''.join(texts)}</tr>")
     notes = "".join(f"<li>{html.escape(note)}</li>" for note in layout.notes)
-    legend = (
-        "<p class='legend'><span class='ours'>ours</span> <span class='paper'>paper</span> "
-        "<span class='difference'>Δ difference by seed, with its 95 % interval</span></p>"
-        if named
-        else ""
-    )
+    shown = [_LEGEND[source] for source in _sources(layout) if source in _LEGEND]
+    legend = f"<p class='legend'>{' '.join(shown)}</p>" if shown else ""
     return _PAGE.format(
         title=html.escape(layout.caption.partition(".")[0]),
         caption=html.escape(layout.caption),
@@ -268,6 +263,12 @@ def _sources(layout: Layout) -> list[str]:
         return [""]
     return [source for source, _ in SOURCES if source in present]
 
+
+_LEGEND = {
+    "ours": "<span class='ours'>ours</span>",
+    "paper": "<span class='paper'>paper</span>",
+    "difference": "<span class='difference'>Δ difference by seed, with its 95 % interval</span>",
+}
 
 _HTML_SOURCES = {
     "": ("plain", ""),
@@ -295,11 +296,15 @@ def _latex(text: str) -> str:
         "^": r"\textasciicircum{}",
         "±": r"$\pm$",
         "−": r"$-$",
+        "²": r"$^2$",
+        "³": r"$^3$",
         "≤": r"$\leq$",
         "≥": r"$\geq$",
         "δ": r"$\delta$",
         "ρ": r"$\rho$",
-        "✓": r"\checkmark{}",
+        "✓": r"$\surd$",
+        "✗": r"$\times$",
+        "×": r"$\times$",
         "<": r"$<$",
         ">": r"$>$",
     }

@@ -28,7 +28,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from sdcd.verdicts._cells import judge_cells
-from sdcd.verdicts._claims import judge_claims, read_claims
+from sdcd.verdicts._claims import fitted_exponent, judge_claims, read_claims
 from sdcd.verdicts._page import COLUMNS, VERDICTS, count, write
 
 
@@ -63,4 +63,4 @@ def judge(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return table.reindex(columns=list(COLUMNS))
 
 
-__all__ = ["COLUMNS", "VERDICTS", "count", "judge", "read_claims", "write"]
+__all__ = ["COLUMNS", "VERDICTS", "count", "fitted_exponent", "judge", "read_claims", "write"]

@@ -8,7 +8,8 @@ runs. Only runs as in the paper count: shortened ones are left out.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 
 import numpy as np
@@ -118,7 +119,6 @@ class _Data:
     claim: Claim
     runs: pd.DataFrame
     experiment: str
-    extras: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def settings(self, table: pd.DataFrame) -> pd.DataFrame:
         """The rows of a table whose setting the claim is about."""
@@ -294,7 +294,7 @@ def _compare(data: _Data, rule: Callable) -> tuple[list[_Comparison], int]:
     method = claim.arguments["method"]
     scope = claim.arguments.get("scope", "each")
     printed = data.printed()
-    ours = data.ours()
+    book = _book(data.ours(), metric)
     comparisons, expected = [], 0
     setting = list(summaries.SETTING)
     for other in data.others():
@@ -304,9 +304,9 @@ def _compare(data: _Data, rule: Callable) -> tuple[list[_Comparison], int]:
         groups = _groups(cells, scope)
         expected += len(groups)
         for label, members in groups:
-            comparison = _compare_group(data, ours, method, other, members, metric, rule, scope)
+            comparison = _compare_group(data, book, method, other, members, metric, rule, scope)
             if comparison is not None:
-                comparison.where = f"{other}{label}"
+                comparison.where = f"{method} to {other}{label}"
                 comparisons.append(comparison)
     return comparisons, expected
 
@@ -333,62 +333,67 @@ def _place(cells: pd.DataFrame, group: pd.DataFrame) -> str:
     return ", ".join(parts)
 
 
-def _compare_group(data, ours, method, other, members, metric, rule, scope):
-    setting = list(summaries.SETTING)
-    here = ours.merge(members[setting], on=setting)
-    own = here[here["method"] == method]
-    rival = here[here["method"] == other]
-    wanted = len(members)
-    if scope != "each" and own[setting].drop_duplicates().shape[0] < wanted:
+def _compare_group(data, book, method, other, members, metric, rule, scope):
+    settings = list(members[list(summaries.SETTING)].itertuples(index=False, name=None))
+    own = {setting: book.values.get((method, *setting), {}) for setting in settings}
+    if scope != "each" and not all((method, *setting) in book.tried for setting in settings):
         return None
-    if not ((own["status"] == "ok") & own[metric].notna()).any():
+    if not any(own.values()):
         return None
-    ratio = metric in RATIO_METRICS
-    threshold = data.claim.threshold
-    if len(rival):
-        if not (rival["status"] == "ok").any():
-            # The other method failed where this one did not: nothing is left to compare.
-            return _Comparison("", 0.0, 1.0)
-        keys = [*setting, "seed"]
-        sides = [
-            side.loc[(side["status"] == "ok") & side[metric].notna(), [*keys, metric]].astype(
-                {metric: float}
-            )
-            for side in (own, rival)
-        ]
-        pairs = sides[0].merge(sides[1], on=keys, suffixes=("_first", "_second"))
-        if not len(pairs):
-            return None
-        first, second = pairs[f"{metric}_first"], pairs[f"{metric}_second"]
-        pairs["difference"] = np.log1p(first) - np.log1p(second) if ratio else first - second
-        # Fractions of one data set share its graph and rows: one observation.
-        values = pairs.groupby(["d", "s", "mechanism", "seed"])["difference"].mean().to_numpy()
-        kind = rule(None)[2]
-        if kind != "within":
-            values = values - (math.log(threshold) if ratio else threshold)
-        return _one_sided(_statistics.of_sample(values), rule, ratio, threshold)
-    return _against_published(data, own, other, members, metric, rule)
+    ratio, threshold = metric in RATIO_METRICS, data.claim.threshold
+    if not any((other, *setting) in book.tried for setting in settings):
+        values = np.array([value for runs in own.values() for value in runs.values()])
+        return _against_published(data, values, other, members, metric, rule)
+    rival = {setting: book.values.get((other, *setting), {}) for setting in settings}
+    if not any(rival.values()):
+        # The other method failed where this one did not: nothing is left to compare.
+        return _Comparison("", 0.0, 1.0)
+    # Fractions of one data set share its graph and rows: one observation.
+    differences: dict[tuple, list[float]] = {}
+    for setting, runs in own.items():
+        d, s, _, mechanism = setting
+        for seed in runs.keys() & rival[setting].keys():
+            first, second = runs[seed], rival[setting][seed]
+            difference = math.log1p(first) - math.log1p(second) if ratio else first - second
+            differences.setdefault((d, s, mechanism, seed), []).append(difference)
+    if not differences:
+        return None
+    values = np.array([np.mean(differences[key]) for key in sorted(differences)])
+    if rule(None)[2] != "within":
+        values = values - (math.log(threshold) if ratio else threshold)
+    return _one_sided(_statistics.of_sample(values), rule, ratio, threshold)
 
 
-def _against_published(data, own, other, members, metric, rule):
+@dataclass(frozen=True)
+class _Book:
+    """Runs by method and setting: the values of a metric by seed, and what was tried at all."""
+
+    values: Mapping[tuple, Mapping[int, float]]
+    tried: frozenset[tuple]
+
+
+def _book(runs: pd.DataFrame, metric: str) -> _Book:
+    cells = list(runs[list(summaries.CELL)].itertuples(index=False, name=None))
+    numbers = pd.to_numeric(runs[metric]).astype(float).where(runs["status"] == "ok")
+    values: dict[tuple, dict[int, float]] = {}
+    for cell, seed, value in zip(cells, runs["seed"], numbers, strict=True):
+        if not math.isnan(value):
+            values.setdefault(cell, {})[seed] = value
+    return _Book(values, frozenset(cells))
+
+
+def _against_published(data, values, other, members, metric, rule):
     """Our runs of the method against the paper's value of a method that we did not run."""
     if metric == "seconds" or len(members) > 1:
         return None
     cell = members.iloc[0]
-    if metric == "shd":
-        table = published.published_table(data.experiment)
-    else:
-        table = summaries.summarise(published.published_runs(data.experiment), metric)
-        table = table.rename(columns={"n_ok": "n"})
+    table = _published_means(data.experiment, metric)
     match = (table["method"] == other) & table["mean"].notna()
     for column in summaries.SETTING:
         match &= table[column] == cell[column]
     if not match.any():
         return None
     row = table[match].iloc[0]
-    values = own.loc[own["status"] == "ok", metric].astype(float).dropna().to_numpy()
-    if not len(values):
-        return None
     threshold, kind = data.claim.threshold, rule(None)[2]
     ratio = metric in RATIO_METRICS
     if kind == "within":
@@ -405,6 +410,13 @@ def _against_published(data, own, other, members, metric, rule):
     else:
         shown = tuple(bound + threshold for bound in (estimate.value, low, high))
     return _judged(estimate, 0.0, kind, shown[0], shown[1:])
+
+
+@cache
+def _published_means(experiment: str, metric: str) -> pd.DataFrame:
+    if metric == "shd":
+        return published.published_table(experiment)
+    return summaries.summarise(published.published_runs(experiment), metric)
 
 
 def _one_sided(estimate: Estimate, rule, ratio: bool, threshold: float) -> _Comparison:

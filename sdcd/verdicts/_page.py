@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from sdcd.files import atomic_path
+from sdcd.verdicts._claims import RATIO_METRICS
 
 VERDICTS = ("reproduced", "not reproduced", "inconclusive", "not run")
 """The four answers."""
@@ -100,8 +101,8 @@ def _counts(verdicts: pd.DataFrame) -> str:
         for name, row in zip(counts.index, counts.to_numpy().tolist(), strict=True)
     )
     return (
-        f"<table class='counts'><thead><tr><th></th>{head}</tr></thead>"
-        f"<tbody>{rows}</tbody></table>"
+        f"<div class='scroll'><table class='counts'><thead><tr><th></th>{head}</tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>"
     )
 
 
@@ -160,12 +161,21 @@ def _badge(verdict: str) -> str:
 def _estimate(row) -> str:
     if math.isnan(row["estimate"]):
         return ""
-    text = f"Estimate {row['estimate']:.3g}"
+    text = f"{_meaning(row)} {row['estimate']:.3g}"
     if not math.isnan(row["low"]):
         text += f" [{row['low']:.3g}, {row['high']:.3g}]"
     if not math.isnan(row["threshold"]):
         text += f"; threshold {row['threshold']:g}"
     return text + "."
+
+
+def _meaning(row) -> str:
+    """What the estimate of a claim is."""
+    if row["test"] in ("lower", "higher", "within"):
+        return "Ratio" if row["metric"] in RATIO_METRICS else "Difference"
+    if row["test"].endswith("_edges") and row["test"] != "share_below_edges":
+        return "Ratio to the number of true edges"
+    return "Estimate"
 
 
 def _interval(row) -> str:
@@ -187,8 +197,8 @@ def _seeds(row) -> str:
     if math.isnan(row["seeds_needed"]):
         return ""
     number = int(row["seeds_needed"])
-    shown = f"{number}" if number < 1000 else "1,000 or more"
-    return f"About {shown} data sets for each setting would settle it."
+    shown = f"About {number}" if number < 1000 else "1,000 or more"
+    return f"{shown} data sets for each setting would settle it."
 
 
 def _contradiction(row, tag: str = "p") -> str:
