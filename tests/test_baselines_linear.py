@@ -200,3 +200,14 @@ def test_global_generators_are_left_alone(name):
     torch.manual_seed(5)
     fit(name, X, **settings)
     assert (np.random.rand(), torch.rand(1).item()) == expected
+
+
+@pytest.mark.parametrize(("seed", "edges", "shd"), [(0, 11, 35), (1, 11, 39), (2, 10, 35)])
+def test_notears_meets_the_published_runs(seed, edges, shd):
+    from sdcd.metrics import score
+    from sdcd.simulation import simulate
+
+    data = simulate(10, 4, seed)
+    result = fit("NOTEARS", data.X)
+    found = score(result.adjacency, result.weights, data.adjacency)
+    assert (found["n_edges"], found["shd"]) == (edges, shd)

@@ -14,21 +14,26 @@ from sdcd.methods import Graph, register
         "max_iterations": 100,
         "h_tolerance": 1e-8,
         "rho_max": 1e16,
+        "threshold": 0.3,
     },
-    source="Zheng et al. 2018, linear, as run by the SDCD authors: lasso 0.1, largest-DAG cut",
+    source="Zheng et al. 2018, linear, as run by the SDCD authors: lasso 0.1, cut 0.3, largest DAG",
 )
-def fit(X, intervened, names, seed, *, lambda_1, max_iterations, h_tolerance, rho_max) -> Graph:
+def fit(
+    X, intervened, names, seed, *, lambda_1, max_iterations, h_tolerance, rho_max, threshold
+) -> Graph:
     """Fit NOTEARS to centred data; deterministic, so ``seed`` has no effect.
 
     Defaults: ``lambda_1`` 0.1, at most ``max_iterations`` 100 updates of the multiplier, until
-    ``h <= h_tolerance`` 1e-8 or ``rho >= rho_max`` 1e16.
+    ``h <= h_tolerance`` 1e-8 or ``rho >= rho_max`` 1e16. The graph is the largest DAG of the
+    entries above ``threshold`` (0.3, the original code's). The paper mentions no such cut;
+    with it the logged edge counts, precisions and recalls are met, without it they are not.
     """
     from sdcd.baselines._linear import largest_dag, second_moments
 
     S = second_moments(X - X.mean(axis=0, dtype=np.float64))
     W, trace = solve(S, lambda_1, max_iterations, h_tolerance, rho_max)
     weights = np.abs(W)
-    adjacency, threshold = largest_dag(weights)
+    adjacency, threshold = largest_dag(np.where(weights > threshold, weights, 0.0))
     return Graph(adjacency, weights, diagnostics={**trace, "threshold": threshold})
 
 
