@@ -1,0 +1,354 @@
+"""DCDI-G and DCDI-DSF: masks, densities, gradients, and how float32 ends a run."""
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import expm as scipy_expm
+
+from sdcd.baselines._augmented_lagrangian import (
+    PORT,
+    AugmentedLagrangian,
+    Rows,
+    minimise_by_epochs,
+    split,
+)
+from sdcd.baselines._dcdi_model import DCDI, Gaussian, SigmoidalFlow
+from sdcd.baselines._exponential import expm, exponential_constraint
+from sdcd.baselines._masks import (
+    LANES,
+    draw_edges,
+    edge_probabilities,
+    fill_uniform,
+    generator_state,
+)
+from sdcd.errors import InputError, MethodFailure
+from sdcd.methods import method
+
+
+def collider(n=4000, seed=0):
+    """X0 -> X2 <- X1, each set by intervention in a sixth of the rows."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    intervened = np.zeros((n, 3), bool)
+    for j in range(3):
+        intervened[j * n // 6 : (j + 1) * n // 6, j] = True
+    X[:, 2] = np.where(intervened[:, 2], X[:, 2], X[:, 0] + X[:, 1] + 0.5 * X[:, 2])
+    X = (X - X.mean(0)) / X.std(0, ddof=1)
+    return X.astype(np.float32), intervened
+
+
+COLLIDER = [[0, 0, 1], [0, 0, 1], [0, 0, 0]]
+
+
+def random_rows(d, n, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(d, n, dtype=torch.float64, generator=generator)
+    observed = (torch.rand(d, n, generator=generator) > 0.3).double()
+    return Rows(x, observed)
+
+
+# Random masks
+
+
+def test_generator_follows_the_published_xoshiro128plusplus():
+    state = np.zeros((4, LANES), np.uint32)
+    state[:] = np.array([1, 2, 3, 4], np.uint32)[:, None]
+    # First words from the state (1, 2, 3, 4), as in the reference implementations' tests.
+    words = [641, 1573767, 3222811527, 3517856514, 836907274, 4247214768, 3867114732, 1355841295]
+    for word in words:
+        u = np.empty(LANES)
+        fill_uniform(state, u)
+        np.testing.assert_array_equal(u, ((word >> 9) + 0.5) / 2**23)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_uniforms_are_uniform_and_exclude_both_ends(dtype):
+    u = np.empty(2_000_000, dtype)
+    fill_uniform(generator_state(3, 0), u)
+    assert u.min() > 0
+    assert u.max() < 1
+    counts = np.histogram(u, bins=1000, range=(0, 1))[0]
+    chi_square = ((counts - 2000) ** 2 / 2000).sum()
+    assert abs(chi_square - 999) < 5 * math.sqrt(2 * 999)
+    assert abs(np.corrcoef(u[:-1], u[1:])[0, 1]) < 5 / math.sqrt(len(u))
+    assert abs(np.corrcoef(u[:-LANES], u[LANES:])[0, 1]) < 5 / math.sqrt(len(u))
+
+
+def test_edges_are_drawn_with_their_probabilities():
+    d, B = 4, 100_000
+    logits = np.random.default_rng(0).normal(0, 2, (d, d))
+    p, q = np.empty((2, d, d))
+    edge_probabilities(logits, p, q)
+    inputs, slopes = np.empty((2, d, d, B))
+    draw_edges(generator_state(0, 0), p, q, np.ones((d, B)), 0, inputs, slopes)
+    expected = 1 / (1 + np.exp(-logits))
+    np.fill_diagonal(expected, 0)
+    np.testing.assert_allclose(p, expected, rtol=1e-14)
+    np.testing.assert_allclose(inputs.mean(2), expected, atol=5 * 0.5 / math.sqrt(B))
+
+
+@pytest.mark.parametrize("logit", [-90.0, -20.0, 20.0, 90.0])
+def test_sure_edges_give_finite_slopes_in_float32(logit):
+    logits = np.full((3, 3), logit, np.float32)
+    p, q = np.empty((2, 3, 3), np.float32)
+    edge_probabilities(logits, p, q)
+    inputs, slopes = np.empty((2, 3, 3, 1000), np.float32)
+    draw_edges(generator_state(0, 0), p, q, np.ones((3, 1000), np.float32), 0, inputs, slopes)
+    assert np.isfinite(slopes).all()
+    assert (inputs.sum(2)[~np.eye(3, dtype=bool)] == (1000 if logit > 0 else 0)).all()
+
+
+# The constraint
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.1, 1, 3])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 5e-6), (np.float64, 2e-13)])
+def test_exponential_against_scipy(scale, dtype, tolerance):
+    A = (np.random.default_rng(1).random((12, 12)) * scale).astype(dtype)
+    E = expm(A)
+    assert E.dtype == dtype
+    np.testing.assert_allclose(E, scipy_expm(A.astype(np.float64)), rtol=tolerance)
+
+
+def test_constraint_of_the_complete_graph_has_its_closed_form():
+    for d in (3, 10, 30):
+        value, gradient = exponential_constraint(np.ones((d, d)) - np.eye(d))
+        assert value == pytest.approx(math.exp(d - 1) + (d - 1) / math.e - d, rel=1e-12)
+        assert gradient[0, 1] == pytest.approx((math.exp(d - 1) - 1 / math.e) / d, rel=1e-12)
+
+
+def build(d, dtype=torch.float32, normalise=True, density=None):
+    return DCDI(d, density or Gaussian(), dtype=dtype, normalise_constraint=normalise, seed=0)
+
+
+def test_constant_overflows_float32_from_90_variables_on():
+    assert np.isfinite(build(89).constant)
+    with pytest.raises(MethodFailure, match=r"beyond 3\.4e\+38") as failure:
+        build(90)
+    assert failure.value.status == "overflow"
+    assert np.isfinite(build(90, torch.float64).constant)
+    assert build(90, normalise=False).constant == 1
+
+
+def test_h_is_one_at_the_complete_graph_and_zero_at_a_dag():
+    model = build(6, torch.float64)
+    model.logits[:] = 60
+    assert model.penalties() == (pytest.approx(30 / 36), pytest.approx(1))
+    model.logits[np.triu_indices(6)] = -60
+    assert model.penalties()[1] == pytest.approx(0, abs=1e-12)
+
+
+# Densities
+
+
+def flow_parameters(seed, scale):
+    """Parameters (outputs, 1) of one flow."""
+    generator = torch.Generator().manual_seed(seed)
+    outputs = SigmoidalFlow().outputs
+    return scale * torch.randn(outputs, 1, dtype=torch.float64, generator=generator)
+
+
+def log_density(out, x):
+    """Log density of each x under the same flow, through the class."""
+    rows = Rows(x[None].contiguous(), torch.ones(1, len(x), dtype=torch.float64))
+    return SigmoidalFlow().log_density(out[None].expand(1, -1, len(x)).contiguous(), rows, 0)[0]
+
+
+def transform(out, x):
+    """What the flow maps x to, written from the formulas: out (outputs, B), x (B,)."""
+    z = x
+    for raw_a, b, raw_w in out.view(2, 3, 16, -1):
+        a = torch.nn.functional.softplus(raw_a, threshold=50) + 1e-6
+        q = (torch.softmax(raw_w, 0) * torch.sigmoid(a * z + b)).sum(0) * (1 - 1e-6) + 0.5e-6
+        z = q.log() - (-q).log1p()
+    return z
+
+
+def base_log_density(z):
+    return -(z**2) / (2 * math.e + 1e-5) - 0.5 - math.log(2 * math.pi) / 2
+
+
+def integral(out):
+    # The flow has heavy tails: x = sinh(t) maps them to a grid on which they are resolved.
+    t = torch.linspace(-25, 25, 100_001, dtype=torch.float64)
+    return float(torch.trapezoid(log_density(out, t.sinh()).exp() * t.cosh(), t))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_flow_integrates_to_one(seed):
+    assert integral(flow_parameters(seed, scale=0.1)) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_wild_flow_integrates_to_the_mass_that_it_reaches(seed):
+    # Squeezing bounds what the first layer gives; a flat second layer then reaches only a part of
+    # the line, and the rest of the target's mass is lost, as published.
+    out = flow_parameters(seed, scale=1.5)
+    ends = transform(out, torch.tensor([-1e12, 1e12], dtype=torch.float64))
+    mass = torch.distributions.Normal(0, math.sqrt(math.e)).cdf(ends)
+    assert integral(out) == pytest.approx(float(mass[1] - mass[0]), abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_flow_density_is_the_target_density_times_the_numerical_derivative(seed):
+    out = flow_parameters(seed, scale=1.5)
+    x = torch.linspace(-3, 3, 61, dtype=torch.float64)
+    step = 1e-5
+    slope = (transform(out, x + step) - transform(out, x - step)) / (2 * step)
+    # As published, 1e-6 is taken from each of two log sigmoids in each of two layers.
+    expected = base_log_density(transform(out, x)) + slope.log() - 4e-6
+    torch.testing.assert_close(log_density(out, x), expected, rtol=0, atol=1e-8)
+
+
+def reference_log_density(density, out, x, log_sd):
+    """Differentiable log density: out (d, outputs, B), x (d, B)."""
+    if isinstance(density, Gaussian):
+        return torch.distributions.Normal(out[:, 0], log_sd.exp()[:, None]).log_prob(x)
+    rows = []
+    for out_j, x_j in zip(out, x, strict=True):
+        x_j = x_j.clone().requires_grad_()
+        z = transform(out_j, x_j)
+        slope = torch.autograd.grad(z.sum(), x_j, create_graph=True)[0]
+        rows.append(base_log_density(z) + slope.log() - 4e-6)
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("density", [Gaussian(), SigmoidalFlow()], ids=["G", "DSF"])
+def test_gradients_against_autograd_through_straight_through_masks(density):
+    d, B, first = 5, 40, 7
+    rows = random_rows(d, 60)
+    model = build(d, torch.float64, density=density)
+    generator = torch.Generator().manual_seed(1)
+    model.parameters.flat += 0.3 * torch.randn(
+        model.parameters.flat.shape, dtype=torch.float64, generator=generator
+    )
+    model.logits -= 5
+    lagrangian = AugmentedLagrangian(PORT, np.float64, 0.1)
+    lagrangian.gamma, lagrangian.mu = np.float64(2.0), np.float64(7.0)
+    state = model._noise.copy()
+    model.gradient(rows, first, B, lagrangian)
+
+    leaves = {
+        name: value.clone().requires_grad_() for name, value in model.parameters.values.items()
+    }
+    x, observed = rows.x[:, first : first + B], rows.observed[:, first : first + B]
+    mask = torch.zeros(d, d, B, dtype=torch.float64)  # child, parent, row
+    for t in range(d):
+        for i in range(d):
+            if i != t:
+                u = np.empty(LANES * math.ceil(B / LANES))
+                fill_uniform(state, u)
+                u = torch.from_numpy(u[:B])
+                soft = torch.sigmoid(leaves["logits"][t, i] + u.log() - (-u).log1p())
+                mask[t, i] = (soft > 0.5).double() - soft.detach() + soft
+    hidden = mask * x
+    for level in range(3):
+        weights = leaves[f"layer{level}"]
+        hidden = weights[:, :, :-1] @ hidden + weights[:, :, -1:]
+        if level < 2:
+            hidden = torch.nn.functional.leaky_relu(hidden, 0.01)
+    log_density = reference_log_density(density, hidden, x, leaves.get("log_sd"))
+    nll = -(observed * log_density).sum() / (d * B)
+    P = torch.sigmoid(leaves["logits"]) * (1 - torch.eye(d))
+    complete = torch.ones(d, d, dtype=torch.float64) - torch.eye(d)
+    h = (torch.matrix_exp(P).trace() - d) / (torch.matrix_exp(complete).trace() - d)
+    (nll + 0.1 * P.sum() / d**2 + 2 * h + 3.5 * h**2).backward()
+
+    for name, leaf in leaves.items():
+        torch.testing.assert_close(
+            model.parameters.gradients[name], leaf.grad, rtol=1e-9, atol=1e-12, msg=name
+        )
+    model._noise[:] = generator_state(0, 0)
+    assert model.nll(rows, first, B) == pytest.approx(float(nll.detach()), rel=1e-9)
+
+
+# The method
+
+
+def run(name, X, intervened, seed=0, **settings):
+    m = method(name)
+    return m.fit(X, intervened, ("a", "b", "c"), seed, **m.parameters(settings))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("DCDI-G", {}),
+        ("DCDI-G", {"dtype": "float64"}),
+        pytest.param(
+            "DCDI-G", {"controller": "original", "dtype": "float64"}, marks=pytest.mark.slow
+        ),
+        pytest.param("DCDI-DSF", {}, marks=pytest.mark.slow),
+    ],
+    ids=["port", "port-float64", "original", "DSF"],
+)
+def test_finds_a_collider(name, settings):
+    X, intervened = collider()
+    graph = run(name, X, intervened, **settings)
+    np.testing.assert_array_equal(graph.adjacency, COLLIDER)
+    assert graph.diagnostics["stopped"] == "converged"
+    assert graph.diagnostics["acyclic"]
+    np.testing.assert_array_equal(graph.adjacency, graph.weights > 0.5)
+
+
+def test_same_seed_same_result_and_global_generators_untouched():
+    X, intervened = collider(500)
+    torch.manual_seed(5)
+    np.random.seed(5)
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    first, again, other = (
+        run("DCDI-G", X, intervened, seed, max_epochs=3).weights for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+    assert torch.equal(torch.get_rng_state(), before[0])
+    np.testing.assert_array_equal(np.random.get_state()[1], before[1])
+
+
+def test_infinite_penalty_weight_ends_the_run_in_float32_but_not_in_float64():
+    # What d = 50 comes to after some 1,800 epochs: mu at the end of float32's range, and h,
+    # divided by 1.9e21, still above zero.
+    d = 50
+    X = np.random.default_rng(0).standard_normal((400, d)).astype(np.float32)
+    for dtype in (torch.float32, torch.float64):
+        train, validation = split(
+            X, np.zeros(X.shape, bool), dtype, torch.Generator().manual_seed(0)
+        )
+        model = build(d, dtype)
+        model.logits[:] = -2.0
+        real = model.logits.dtype
+        lagrangian = AugmentedLagrangian(PORT, real, 0.1)
+        lagrangian.mu = real.type(2e38)
+        lagrangian.constraints = [real.type(0), real.type(0)]
+        lagrangian.change = lambda: 0.0
+        arguments = model, train, validation, lagrangian, lambda _: False
+        if dtype == torch.float32:
+            with pytest.raises(MethodFailure, match=r"mu = inf.* in float32") as failure:
+                minimise_by_epochs(*arguments, max_epochs=4)
+            assert failure.value.status == "nan"
+        else:
+            minimise_by_epochs(*arguments, max_epochs=4)
+            assert np.isfinite(lagrangian.mu)
+            assert lagrangian.mu > 3.4e38
+
+
+@pytest.mark.parametrize(
+    "settings", [{"dtype": "float16"}, {"controller": "mine"}], ids=["dtype", "controller"]
+)
+def test_unknown_choices_are_input_errors(settings):
+    X, intervened = collider(20)
+    with pytest.raises(InputError, match=r"expected 'float32'|expected 'port'"):
+        run("DCDI-G", X, intervened, **settings)
+
+
+def test_listing_the_methods_loads_no_heavy_library():
+    code = (
+        "import sys, sdcd.baselines.dcdi, sdcd.baselines.dcdfg;"
+        "print([m for m in ('torch', 'numba', 'scipy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
