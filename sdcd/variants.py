@@ -7,8 +7,6 @@ They differ in :data:`DIFFERENCES` only; everything else is the default of
 import inspect
 from types import MappingProxyType
 
-import numpy as np
-
 from sdcd.estimator import SDCD
 from sdcd.methods import Graph, register
 
@@ -67,10 +65,6 @@ def graph_of(model: SDCD) -> Graph:
     gammas = [
         (record["epoch"] - 1, record["gamma"]) for record in model.history_ if record["stage"] == 2
     ]
-    edges = model.edges_
-    selected = (
-        int(np.count_nonzero(model.stage_1_.weights > model.tau_1)) if model.stage_1_ else None
-    )
     return Graph(
         adjacency=model.adjacency_,
         weights=model.weights_,
@@ -78,8 +72,8 @@ def graph_of(model: SDCD) -> Graph:
             "epochs": model.epochs_,
             # As the published logs have it: the gamma of the last epoch 0, 100, 200, ....
             "last_gamma": next(g for epoch, g in reversed(gammas) if epoch % 100 == 0),
-            "mask_density": None if selected is None else selected / model.n_features_in_**2,
-            "n_candidate_edges": len(edges.parents),
+            # Also theirs: of the edges stage 2 may use, whether or not there was a stage 1.
+            "mask_density": len(model.edges_.parents) / model.n_features_in_**2,
             "gamma_frozen": bool(model.history_[-1]["frozen"]),
             "log_domain_escapes": model.log_domain_escapes_,
         },
