@@ -1,0 +1,343 @@
+"""The workflow as its user runs it: at scale smoke, in a copy of the clone."""
+
+import csv
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sdcd.errors import FAILURE_STATUSES
+from sdcd.experiments import RUN_COLUMNS, exhibits, make_plan
+
+ROOT = Path(__file__).resolve().parents[1]
+SMOKE = ("--config", "scale=smoke")
+LEFT_OUT = (".git", ".venv*", "results", ".snakemake", "__pycache__", ".*_cache", ".hypothesis")
+
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+
+
+def snakemake(clone, *arguments, check=True, cores=2):
+    """Run Snakemake in the clone; its output, standard error included."""
+    command = [sys.executable, "-m", "snakemake", "--cores", str(cores), *arguments]
+    end = subprocess.run(
+        command,
+        cwd=clone,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    if check:
+        assert end.returncode == 0, end.stdout[-5000:]
+        return end.stdout
+    return end.returncode, end.stdout
+
+
+def planned(clone, *arguments):
+    """The first output of each job that Snakemake would run, without the folder of results."""
+    text = snakemake(clone, "-n", *(arguments or SMOKE))
+    outputs = re.findall(r"^    output: ([^,\n]+)", text, flags=re.MULTILINE)
+    return {output.removeprefix("results/smoke/") for output in outputs}
+
+
+def built_on(*runs):
+    """What is made from tables of runs, and from what is made of those."""
+    targets = {f"runs/{run}.csv" for run in runs}
+    for kind, suffix in (("figures", "png"), ("tables", "csv")):
+        for name, of in exhibits(kind).items():
+            if set(of) & set(runs):
+                targets.add(f"{kind}/{name}.{suffix}")
+    return targets | {"overview.html", "verdicts.csv"}
+
+
+def rows(clone, experiment):
+    with open(clone / f"results/smoke/runs/{experiment}.csv", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def copy_of(clone, target):
+    shutil.copytree(clone, target, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT[:2]))
+    return target
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """A copy of the clone in which scale smoke has been run."""
+    clone = tmp_path_factory.mktemp("workflow") / "clone"
+    ignore = shutil.ignore_patterns(*LEFT_OUT)
+    shutil.copytree(ROOT, clone, symlinks=True, ignore=ignore)
+    snakemake(clone, *SMOKE)
+    return clone
+
+
+@pytest.fixture
+def clone(finished, tmp_path):
+    """A copy of the finished run, to change something in."""
+    return copy_of(finished, tmp_path / "clone")
+
+
+@pytest.fixture(scope="session")
+def plan():
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+    return make_plan({**config, "scale": "smoke"}, schema)
+
+
+def test_every_fit_has_its_row(finished, plan):
+    for name, experiment in plan.experiments.items():
+        found = rows(finished, name)
+        assert list(found[0]) == list(RUN_COLUMNS)
+        fits = [
+            (str(key.d), str(key.s), str(key.seed), method) for key, method in experiment.fits()
+        ]
+        assert [(row["d"], row["s"], row["seed"], row["method"]) for row in found] == fits
+        for row in found:
+            assert row["status"] in ("ok", *FAILURE_STATUSES)
+            assert (row["status"] == "ok") == (row["shd"] != "") == (row["reason"] == "")
+            assert "500 rows instead of 10,000" in row["shortened"]
+
+
+def test_methods_end_well_at_toy_size(finished, plan):
+    """Only AVICI, whose weights nobody has given, may fail; else the test shows the reasons."""
+    reasons = {
+        (row["method"], row["reason"])
+        for name in plan.experiments
+        for row in rows(finished, name)
+        if row["status"] != "ok" and row["method"] != "AVICI"
+    }
+    assert reasons == set()
+
+
+def test_sdcd_says_what_its_stages_did(finished):
+    for row in rows(finished, "observational"):
+        if row["method"] == "SDCD":
+            assert float(row["stage1_epochs"]) == float(row["stage2_epochs"]) == 40
+            assert 0 <= float(row["stage1_mask_density"]) < 1
+            assert 0 <= float(row["stage1_mask_recall"]) <= 1
+            assert row["last_gamma"] != ""
+
+
+def test_every_figure_table_and_page_is_there(finished):
+    results = finished / "results/smoke"
+    expected = {*built_on("observational", "interventional", "constraint_asymptotics")}
+    for target in expected:
+        assert (results / target).stat().st_size > 0
+    assert (results / "figures/observational.pdf").read_bytes().startswith(b"%PDF")
+    assert (results / "figures/observational.png").read_bytes().startswith(b"\x89PNG")
+    assert r"\toprule" in (results / "tables/observational.tex").read_text()
+    assert "<table" in (results / "tables/observational.html").read_text()
+    overview = (results / "overview.html").read_text()
+    assert "scale smoke" in overview
+    assert "AVICI" in (results / "failures.csv").read_text()
+
+
+def test_rule_script_log_and_benchmark_share_a_stem(finished):
+    scripts = {path.stem for path in (finished / "workflow/scripts").glob("[!_]*.py")}
+    rules = {path.stem for path in (finished / "workflow/rules").glob("*.smk")} - {"common"}
+    assert scripts - {"overview"} == rules - {"report"}
+    logs, benchmarks = (finished / "results/smoke" / name for name in ("logs", "benchmarks"))
+    assert {p.stem for p in logs.iterdir()} == {p.stem for p in benchmarks.iterdir()}
+    assert {"simulate", "fit", "collect", "constraints", "verdicts"} <= {
+        path.stem for path in logs.iterdir()
+    }
+
+
+def test_a_second_run_does_nothing(finished):
+    start = time.monotonic()
+    assert "Nothing to be done" in snakemake(finished, *SMOKE)
+    assert time.monotonic() - start < 15
+
+
+def test_the_report_is_one_file_that_needs_no_network(finished):
+    snakemake(finished, *SMOKE, "--report", "results/smoke/report.html")
+    report = (finished / "results/smoke/report.html").read_text()
+    for name in ("observational.png", "observational.html", "overview.html", "verdicts.html"):
+        assert name in report
+    assert "the SHD of the empty graph" in report
+    assert "scale\n<strong>smoke</strong>" in report or "smoke</strong>" in report
+    # Nothing is loaded from elsewhere.
+    assert not re.findall(r"""<(?:script|link|img)[^>]+(?:src|href)=["']?https?:""", report)
+
+
+def test_named_targets_make_one_thing(finished):
+    assert planned(finished, "fig_observational", "--forcerun", "fig_observational", *SMOKE) == {
+        "figures/observational.png"
+    }
+    assert planned(finished, "table_observational", "-R", "table_observational", *SMOKE) == {
+        "tables/observational.csv"
+    }
+
+
+def test_an_edit_of_a_method_reruns_its_fits_and_what_is_built_on_them(clone):
+    source = clone / "sdcd/baselines/nocurl.py"
+    text = source.read_text()
+    source.write_text("# A comment.\n" + text)
+    assert planned(clone) == set()
+    source.write_text(text + "\nEDITED = True\n")
+    fits = {f"fits/observational/d{d}_s2_seed{seed}/NOCURL.npz" for d in (5, 6) for seed in (0, 1)}
+    assert planned(clone) == fits | built_on("observational")
+
+
+def test_an_edit_of_a_figure_redraws_it_alone(clone):
+    with open(clone / "sdcd/figures/runtime.py", "a") as stream:
+        stream.write("\nEDITED = True\n")
+    assert planned(clone) == {"figures/runtime.png"}
+
+
+def test_an_edit_of_the_metrics_scores_again_and_fits_nothing(clone, plan):
+    with open(clone / "sdcd/metrics.py", "a") as stream:
+        stream.write("\nEDITED = True\n")
+    again = planned(clone)
+    assert {f"runs/{name}.csv" for name in plan.experiments} <= again
+    assert not [target for target in again if target.startswith(("fits/", "data/"))]
+
+
+def test_a_setting_of_one_method_reruns_its_fits(clone):
+    change = {"scales": {"smoke": {"method_options": {"NOCURL": {"settings": {"threshold": 0.4}}}}}}
+    (clone / "mine.yaml").write_text(yaml.safe_dump(change))
+    again = planned(clone, "--configfile", "config.yaml", "mine.yaml", *SMOKE)
+    fits = {target for target in again if target.startswith("fits/")}
+    assert fits == {
+        f"fits/observational/d{d}_s2_seed{seed}/NOCURL.npz" for d in (5, 6) for seed in (0, 1)
+    }
+    assert again - fits == built_on("observational")
+
+
+def test_a_moved_clone_has_nothing_to_do(clone, tmp_path):
+    assert planned(clone.rename(tmp_path / "moved")) == set()
+
+
+def test_failures_become_results_and_stop_nothing(clone):
+    """A command that fails, one that is not there, and a limit that no fit can keep."""
+    change = {
+        "outside_methods": {
+            "failing": {"command": ["sh", "-c", "echo it broke >&2; exit 3", "{input}{output}"]},
+            "absent": {"command": ["no-such-program", "{input}", "{output}"]},
+        },
+        "methods": ["SDCD", "NOTEARS", "failing", "absent"],
+        "scales": {
+            "smoke": {
+                "method_options": {"NOTEARS": {"time_limit_s": 0.001}},
+                "grids": {"observational": [{"d": [5, 6], "s": [2], "seeds": 2}]},
+            }
+        },
+    }
+    (clone / "mine.yaml").write_text(yaml.safe_dump(change))
+    arguments = ("--configfile", "config.yaml", "mine.yaml", *SMOKE)
+    snakemake(clone, *arguments, "table_observational", "fig_observational", "overview")
+    found = {(row["method"], row["status"]) for row in rows(clone, "observational")}
+    assert found == {
+        ("SDCD", "ok"),
+        ("NOTEARS", "timeout"),
+        ("failing", "error"),
+        ("absent", "unavailable"),
+    }
+    reasons = {row["method"]: row for row in rows(clone, "observational")}
+    assert "it broke" in reasons["failing"]["reason"]
+    assert "no-such-program" in reasons["absent"]["reason"]
+    assert reasons["NOTEARS"]["reason"] == "time limit of 0.001 s passed"
+    assert "time limit 0.001 s instead of 21,600 s" in reasons["NOTEARS"]["shortened"]
+    assert reasons["NOTEARS"]["shd"] == ""
+    table = (clone / "results/smoke/tables/observational.html").read_text()
+    assert "NA" in table
+    assert "it broke" in table
+    record = json.loads(
+        (clone / "results/smoke/fits/observational/d5_s2_seed0/failing.json").read_text()
+    )
+    assert record["status"] == "error"
+    failures = (clone / "results/smoke/failures.csv").read_text()
+    assert "failing,error" in failures
+    # A failure is not tried again by itself.
+    assert planned(clone, "table_observational", *arguments) == set()
+
+
+def test_a_wrong_key_ends_in_one_line_before_any_job(clone):
+    (clone / "mine.yaml").write_text("scales: {smoke: {n_observational: -3}}\n")
+    arguments = ("--configfile", "config.yaml", "mine.yaml", *SMOKE)
+    code, text = snakemake(clone, *arguments, check=False)
+    assert code != 0
+    lines = [line for line in text.splitlines() if not line.startswith("Config file")]
+    assert lines == [
+        "Error: config key scales.smoke.n_observational: found -3, expected a number of rows "
+        "(a whole number from 10 on)"
+    ]
+
+
+def test_the_linter_has_nothing_to_say():
+    assert "good condition" in snakemake(ROOT, "--lint")
+
+
+@pytest.mark.parametrize(("profile", "fits"), [("slurm", 3583), ("gpu", 3648)])
+def test_profiles_plan_the_paper_within_half_a_minute_and_a_gigabyte(profile, fits, tmp_path):
+    clone = tmp_path / "clone"
+    shutil.copytree(ROOT, clone, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-m", "snakemake", "--profile", profile, "-n"]
+    end = subprocess.run(command, cwd=clone, capture_output=True, text=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert end.returncode == 0, end.stderr[-3000:]
+    text = end.stdout + end.stderr
+    assert re.search(rf"^fit +{fits}$", text, flags=re.MULTILINE)
+    assert ("gpu=1" in text) == (profile == "gpu")
+    assert after.ru_utime - before.ru_utime < 30
+    # The largest of all children so far, in KiB.
+    assert after.ru_maxrss < 1024**2
+
+
+@pytest.mark.parametrize(
+    "script", sorted(path.name for path in (ROOT / "workflow/scripts").glob("[!_]*.py"))
+)
+def test_scripts_run_alone(script, tmp_path):
+    """From any folder, without the package on the search path."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    end = subprocess.run(
+        [sys.executable, ROOT / "workflow/scripts" / script, "--help"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert end.returncode == 0, end.stderr
+    assert "usage: " + script in end.stdout
+
+
+def test_a_script_says_bad_input_in_one_line(tmp_path):
+    script = ROOT / "workflow/scripts/fit.py"
+    arguments = ["--data", "none.npz", "--method", "GIES", "--out", "fit.npz"]
+    end = subprocess.run(
+        [sys.executable, script, *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert end.returncode == 2
+    assert end.stderr == "fit.py: none.npz: no such file\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fit_that_needs_a_larger_grant_leaves_nothing(finished, tmp_path):
+    """It is tried again by the workflow, with more."""
+    script = ROOT / "workflow/scripts/fit.py"
+    data = finished / "results/smoke/data/observational/d5_s2_seed0.npz"
+    limits = ["--granted-s", "0.001", "--time-limit-s", "100"]
+    out = tmp_path / "fit.npz"
+    end = subprocess.run(
+        [sys.executable, script, "--data", data, "--method", "GIES", "--out", out, *limits],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert end.returncode == 75
+    assert "needs a larger grant" in end.stderr
+    assert list(tmp_path.iterdir()) == []
