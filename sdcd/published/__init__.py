@@ -96,9 +96,9 @@ def published_runs(experiment: str, *, complete: bool = False) -> pd.DataFrame:
     DataFrame
         Columns :data:`~sdcd.experiments.RUN_COLUMNS`, one row per run, sorted by cell and seed.
         What the logs do not hold (``shd_cpdag``, ``average_precision``, ``is_dag``, ...) is NaN.
-        ``f1`` is computed from precision and recall. A run that did not finish has status ``error``, its
-        logged state as the reason, and no metrics. In the DCDI simulations ``seed`` is the number
-        of the graph, 1 to 10, and SHD is the only metric.
+        ``f1`` is computed from precision and recall. A run that did not finish has status
+        ``error``, its logged state as the reason, and no metrics. In the DCDI simulations ``seed``
+        is the number of the graph, 1 to 10, and SHD is the only metric.
 
     Raises
     ------
@@ -146,6 +146,11 @@ def published_table(name: str) -> pd.DataFrame:
         If there is no such table.
     """
     _check(name)
+    return _table(name).copy()
+
+
+@cache
+def _table(name: str) -> pd.DataFrame:
     printed = _read(f"{name}_shd", dtype=str)
     table = pd.DataFrame(
         {

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy import stats
@@ -80,10 +81,17 @@ class Estimate:
         """
         if math.isnan(self.sd):
             return max(self.n + 1, 3)
-        numbers = np.arange(2, MOST_SEEDS + 1)
+        numbers, quantiles = _quantiles(alpha)
         error = np.sqrt(self.sd**2 / numbers + self.other_error**2)
-        enough = abs(self.value - bound) > stats.t.ppf(1 - alpha, numbers - 1) * error
+        enough = abs(self.value - bound) > quantiles * error
         return int(numbers[enough][0]) if enough.any() else MOST_SEEDS
+
+
+@cache
+def _quantiles(alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of observations, and Student's upper quantile for each."""
+    numbers = np.arange(2, MOST_SEEDS + 1)
+    return numbers, stats.t.ppf(1 - alpha, numbers - 1)
 
 
 def of_sample(values: np.ndarray) -> Estimate:
