@@ -471,3 +471,16 @@ def exhibits(kind: str) -> dict[str, tuple[str, ...]]:
         stated = constants.get("EXPERIMENTS")
         found[path.stem] = (path.stem,) if stated is None else tuple(ast.literal_eval(stated))
     return found
+
+
+def read_runs(path: str | Path):
+    """Read a table of runs, or of a study, as the workflow writes it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Only empty cells are missing values: the status ``nan`` is a text like any other.
+    """
+    import pandas as pd
+
+    return pd.read_csv(path, keep_default_na=False, na_values=[""])

@@ -10,7 +10,7 @@ for name, experiments in FIGURES.items():
             png=report(
                 f"{RESULTS}/figures/{name}.png",
                 caption=f"../report/fig_{name}.rst",
-                category="Figures",
+                category="3. Figures",
                 labels={"figure": name.replace("_", " ")},
             ),
             pdf=f"{RESULTS}/figures/{name}.pdf",

@@ -8,7 +8,7 @@ rule overview:
         html=report(
             f"{RESULTS}/overview.html",
             caption="../report/overview.rst",
-            category="Overview",
+            category="1. Overview",
             labels={"page": "What was run"},
         ),
         failures=f"{RESULTS}/failures.csv",

@@ -12,7 +12,7 @@ for name, experiments in TABLES.items():
             html=report(
                 f"{RESULTS}/tables/{name}.html",
                 caption=f"../report/table_{name}.rst",
-                category="Tables",
+                category="4. Tables",
                 labels={"table": name.replace("_", " ")},
             ),
         log:

@@ -9,7 +9,7 @@ rule verdicts:
         html=report(
             f"{RESULTS}/verdicts.html",
             caption="../report/verdicts.rst",
-            category="Verdicts",
+            category="2. Verdicts",
             labels={"page": "Does the paper reproduce?"},
         ),
     log:

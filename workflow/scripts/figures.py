@@ -5,8 +5,8 @@ import importlib
 from pathlib import Path
 
 import _script
-import pandas as pd
 
+from sdcd.experiments import read_runs
 from sdcd.figures import style
 
 
@@ -19,7 +19,7 @@ def main() -> None:
     a = parser.parse_args()
 
     module = importlib.import_module(f"sdcd.figures.{a.figure}")
-    figure = module.draw(*map(pd.read_csv, a.runs))
+    figure = module.draw(*map(read_runs, a.runs))
     style.save(figure, Path(a.out).with_suffix(""))
 
 

@@ -5,6 +5,7 @@ import argparse
 import _script
 import pandas as pd
 
+from sdcd.experiments import read_runs
 from sdcd.files import atomic_path
 from sdcd.overview import failures, page
 
@@ -18,7 +19,7 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", help="tables of runs, .csv")
     a = parser.parse_args()
 
-    tables = [pd.read_csv(path) for path in a.runs]
+    tables = [read_runs(path) for path in a.runs]
     with atomic_path(a.failures) as temporary:
         failures(pd.concat(tables)).to_csv(temporary, index=False, lineterminator="\n")
     with atomic_path(a.out) as temporary:

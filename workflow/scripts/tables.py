@@ -5,7 +5,8 @@ import importlib
 from pathlib import Path
 
 import _script
-import pandas as pd
+
+from sdcd.experiments import read_runs
 
 
 def main() -> None:
@@ -19,7 +20,7 @@ def main() -> None:
     a = parser.parse_args()
 
     module = importlib.import_module(f"sdcd.tables.{a.table}")
-    module.write(module.build(*map(pd.read_csv, a.runs)), Path(a.out).with_suffix(""))
+    module.write(module.build(*map(read_runs, a.runs)), Path(a.out).with_suffix(""))
 
 
 if __name__ == "__main__":

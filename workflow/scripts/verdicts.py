@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 
 import _script
-import pandas as pd
 
+from sdcd.experiments import read_runs
 from sdcd.verdicts import judge, write
 
 
@@ -16,7 +16,7 @@ def main() -> None:
     parser.add_argument("runs", nargs="*", help="tables of runs, .csv, called as the experiments")
     a = parser.parse_args()
 
-    runs = {Path(path).stem: pd.read_csv(path) for path in a.runs}
+    runs = {Path(path).stem: read_runs(path) for path in a.runs}
     write(judge(runs), Path(a.out).with_suffix(""))
 
 
