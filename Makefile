@@ -14,7 +14,7 @@ SNAKEMAKE = $(BIN)/snakemake --cores $(CORES) --config scale=$(SCALE) results=re
 .PHONY: reproduce test check set-up clean
 
 reproduce: set-up
-	@$(SNAKEMAKE) --keep-going --rerun-incomplete --show-failed-logs --scheduler greedy
+	@$(SNAKEMAKE)
 	@if [ -n "$$(find $(RESULTS)/overview.html $(RESULTS)/figures $(RESULTS)/tables \
 	    -newer $(RESULTS)/report.html 2>&1)" ]; then \
 	    $(SNAKEMAKE) --report $(RESULTS)/report.html; fi
