@@ -448,12 +448,8 @@ class _Buffers:
         self.residual, self.variance, self.slope = empty(T, B), empty(T, B), empty(T, B)
 
 
-class _Penalty:
-    """No penalty; what penalties have in common.
-
-    ``pulls(gamma)`` gives each block the factor (T, K) by which its W enters the gradient of
-    gamma * h(A): gamma * dh/dA / A.
-    """
+class _NoPenalty:
+    """Keeps the power iteration's vectors, which a state has in any case."""
 
     escapes = 0
 
@@ -464,29 +460,41 @@ class _Penalty:
         settings: StageSettings,
         device: torch.device,
     ):
-        self.blocks = blocks
-        self.d = state.candidates.d
         self.left = torch.from_numpy(state.left.copy()).to(device)
         self.right = torch.from_numpy(state.right.copy()).to(device)
-        # Both ends of every input of every block, in one line; padding has weight 0.
-        inputs = [np.minimum(block.inputs, self.d - 1) for block in blocks]
-        children = [
-            np.repeat(block.targets.cpu().numpy()[:, None], block.inputs.shape[1], axis=1)
-            for block in blocks
-        ]
-        self.parents, self.children = (
-            torch.from_numpy(np.concatenate([part.reshape(-1) for part in parts])).to(device)
-            for parts in (inputs, children)
-        )
-        self.real = torch.cat(
-            [
-                torch.from_numpy((block.inputs.reshape(-1) < self.d).nonzero()[0] + start)
-                for block, start in zip(blocks, _starts(blocks), strict=True)
-            ]
-        ).to(device)
 
     def vectors(self) -> tuple[torch.Tensor, torch.Tensor]:
         return self.left, self.right
+
+
+class _Penalty(_NoPenalty):
+    """What the penalties have in common.
+
+    ``pulls(gamma)`` gives each block the factor (T, K) by which its W enters the gradient of
+    gamma * h(A): gamma * dh/dA / A.
+    """
+
+    def __init__(
+        self,
+        state: StageState,
+        blocks: list[_Block],
+        settings: StageSettings,
+        device: torch.device,
+    ):
+        super().__init__(state, blocks, settings, device)
+        self.blocks = blocks
+        self.d = state.candidates.d
+        # Both ends of every input of every block, in one line; padding has weight 0.
+        parents = np.concatenate([block.inputs.ravel() for block in blocks])
+        children = np.concatenate(
+            [
+                np.repeat(state.candidates.targets[block.positions], block.inputs.shape[1])
+                for block in blocks
+            ]
+        )
+        self.real = torch.from_numpy(np.flatnonzero(parents < self.d)).to(device)
+        self.parents = torch.from_numpy(np.minimum(parents, self.d - 1)).to(device)
+        self.children = torch.from_numpy(children).to(device)
 
     def pulls(self, gamma: float | torch.Tensor) -> list[torch.Tensor]:
         A = torch.cat([block.weights().view(-1) for block in self.blocks])
@@ -604,7 +612,7 @@ class _Logarithm(_OfMatrix):
 
 
 _PENALTIES = {
-    "none": _Penalty,
+    "none": _NoPenalty,
     "spectral": _Spectral,
     "exp": _Exponential,
     "exp_squared": _Exponential,
@@ -791,8 +799,3 @@ def _span(index: np.ndarray) -> np.ndarray | slice:
     if len(index) and index[-1] - index[0] == len(index) - 1:
         return slice(int(index[0]), int(index[-1]) + 1)
     return index
-
-
-def _starts(blocks: list[_Block]) -> np.ndarray:
-    sizes = [block.inputs.size for block in blocks]
-    return np.cumsum(sizes) - sizes

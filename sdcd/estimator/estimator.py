@@ -14,7 +14,7 @@ from sdcd.errors import InputError
 from sdcd.estimator import checkpoint as snapshots
 from sdcd.estimator.checkpoint import Checkpoint
 from sdcd.estimator.engine import Engine, StageSettings
-from sdcd.estimator.stage_one import DENSE_LIMIT, StageOne, gather
+from sdcd.estimator.stage_one import DENSE_LIMIT, LARGE_BLOCK, StageOne, gather
 from sdcd.estimator.stages import StageProgress, StageRules, run_stage
 from sdcd.estimator.state import PARAMETERS, Candidates, StageState
 from sdcd.graphs import dag_trim_edges
@@ -89,7 +89,7 @@ class SDCD:
     target_block : int or None, default None
         Run stage 1 for this many targets at a time: memory then grows as d * target_block. The
         targets' problems are independent, so only the early stopping, then decided per block,
-        differs.
+        differs. None is all targets together, or 250 at a time with more than 5,000 variables.
     seed : int, default 0
         Of all random draws. Global generators are neither read nor changed.
     engine : {"auto", "numba", "torch", "model"}, default "auto"
@@ -421,7 +421,9 @@ class _Run:
     def stage_1(self, targets: np.ndarray) -> StageOne:
         """Stage 1, block of targets by block."""
         p = self.params
-        block = len(targets) if p.target_block is None else p.target_block
+        block = p.target_block
+        if block is None:
+            block = len(targets) if self.problem.d <= DENSE_LIMIT else LARGE_BLOCK
         for start in range(0, len(targets), block):
             if start // block >= len(self.finished):
                 self.finished.append(self._stage_1_block(targets[start : start + block]))

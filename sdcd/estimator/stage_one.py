@@ -11,7 +11,10 @@ from sdcd.estimator.state import Candidates
 from sdcd.files import read_npz, write_npz
 
 DENSE_LIMIT = 5000
-"""Up to this many variables, the weight of every pair is kept as a matrix."""
+"""Up to this many variables, all targets are fitted together and every pair's weight is kept."""
+
+LARGE_BLOCK = 250
+"""Targets fitted together where there are more variables and nothing else is asked for."""
 
 
 @dataclass(frozen=True)
