@@ -171,6 +171,16 @@ class TestObservational:
         figure = module_of("observational").draw(pd.concat([runs, new]))
         assert "mine" in legend_texts(figure)
 
+    def test_a_perfect_graph_has_a_place_on_the_axis(self):
+        runs = few(published_runs("observational"))
+        runs.loc[(runs["method"] == "SDCD") & (runs["d"] == 10), "shd"] = 0
+        figure = module_of("observational").draw(runs)
+        axes = figure.axes[0]
+        figure.canvas.draw()
+        assert axes.get_yscale() == "symlog"
+        assert axes.get_ylim()[0] < 0
+        assert "0" in [label.get_text() for label in axes.get_yticklabels()]
+
     def test_no_runs_is_an_error(self):
         with pytest.raises(InputError, match="there are no runs to draw"):
             module_of("observational").draw(pd.DataFrame(columns=list(RUN_COLUMNS)))

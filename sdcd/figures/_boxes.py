@@ -70,7 +70,11 @@ def boxes_figure(
             first = None
             for column, d in enumerate(columns):
                 axes = figure.add_subplot(grid[index, column], sharey=first)
-                first = first or axes
+                if first is None:
+                    first = axes
+                    if log:
+                        values = runs.loc[(runs["s"] == s) & (runs["status"] == "ok"), metric]
+                        style.log_scale(axes, zero=bool((values == 0).any()))
                 here = (runs["s"] == s) & (runs["d"] == d)
                 there = theirs[(theirs["s"] == s) & (theirs["d"] == d)]
                 _draw_boxes(axes, runs[here], there, metric, shown, fractions, log)
@@ -87,8 +91,6 @@ def boxes_figure(
                 first.set_ylim(*limits)
             elif not log:
                 first.set_ylim(bottom=0)
-            if log:
-                style.plain_log_ticks(first)
             first.set_ylabel(label)
         _add_legend(figure, runs, shown, metric, failures)
     return figure
@@ -103,8 +105,6 @@ def _draw_boxes(
     fractions: Sequence[float],
     log: bool,
 ) -> None:
-    if log:
-        axes.set_yscale("log")
     width = 0.8 / len(methods)
     for place, fraction in enumerate(fractions):
         for position, name in enumerate(methods):

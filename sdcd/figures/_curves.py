@@ -102,7 +102,7 @@ def draw_curves(
     all_d = np.unique(np.concatenate([cells["d"], published["d"]]).astype(float))
     gap = np.diff(all_d).min() if len(all_d) > 1 else max(all_d.max(initial=1.0), 1.0)
     if log:
-        axes.set_yscale("log")
+        style.log_scale(axes, zero=bool((cells["mean"] == 0).any()))
     for position, name in enumerate(methods):
         look = style.method_style(name)
         shift = gap * 0.44 * ((position + 0.5) / len(methods) - 0.5)
@@ -265,9 +265,7 @@ def _draw_panel(axes, panel, cells, published, methods):
     draw_curves(axes, cells, published, methods, log=panel.log)
     if panel.edges:
         _draw_edges(axes, cells, published)
-    if panel.log:
-        style.plain_log_ticks(axes)
-    else:
+    if not panel.log:
         style.plain_linear_ticks(axes)
     if panel.limits:
         axes.set_ylim(*panel.limits)
@@ -314,7 +312,8 @@ def _add_legend(figure, methods, cells, *, edges, band, note):
     notes = []
     if len(seeds):
         count = " to ".join(f"{number}" for number in sorted({seeds.min(), seeds.max()}))
-        notes.append(f"Points: mean over {count} data sets of each d; bars: ± sd.")
+        noun = "data set" if count == "1" else "data sets"
+        notes.append(f"Points: mean over {count} {noun} of each d; bars: ± sd.")
     if (cells["status"] == "failed").any():
         notes.append("NA: every run of the method failed.")
     partly = cells[(cells["n_runs"] > cells["n"]) & (cells["n"] > 0)]

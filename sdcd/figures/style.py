@@ -17,7 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from sdcd.files import atomic_path
 
@@ -206,9 +206,22 @@ def plain_linear_ticks(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
-def plain_log_ticks(axes: Axes, axis: str = "y") -> None:
-    """Label a logarithmic axis 10, 20, 50, 100, ... instead of with powers of ten."""
-    which = axes.yaxis if axis == "y" else axes.xaxis
-    which.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=30))
-    which.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-    which.set_minor_formatter(NullFormatter())
+def log_scale(axes: Axes, *, zero: bool = False) -> None:
+    """Make the vertical axis logarithmic, labelled 10, 20, 50, 100, ... and not in powers of ten.
+
+    Parameters
+    ----------
+    axes : Axes
+    zero : bool, default False
+        Whether 0 must have a place: the axis is then linear from 0 to 1.
+    """
+    if zero:
+        axes.set_yscale("symlog", linthresh=1, linscale=0.3)
+        steps = [step * 10**power for power in range(9) for step in (1, 2, 5)]
+        axes.yaxis.set_major_locator(FixedLocator([0, *steps]))
+        axes.yaxis.set_minor_locator(NullLocator())
+    else:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=30))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
