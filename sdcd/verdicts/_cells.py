@@ -92,11 +92,15 @@ def _contradiction(name, printed, log) -> str:
     found = []
     if log is not None and printed["status"] == "ok" and log["n"] == 0:
         found.append(f"The paper prints {printed['mean']}; all {log['n_runs']} logged runs failed.")
-    if log is not None and log["n"] > 0 and name != "ablation_stage2":
-        exact = f"{log['mean']:.{printed['decimals']}f}" == (
-            f"{printed['mean']:.{printed['decimals']}f}"
-        )
-        if exact and log["n"] != printed["n"] and (printed["d"] >= 50 or name != "observational"):
+    if log is not None and log["n"] > 0 and printed["status"] == "ok":
+        logged = f"{log['mean']:.{printed['decimals']}f}"
+        exact = logged == f"{printed['mean']:.{printed['decimals']}f}"
+        if not exact:
+            found.append(
+                f"The caption says {printed['n']} data sets; the authors logged {log['n']}, whose "
+                f"mean is {logged}."
+            )
+        elif log["n"] != printed["n"] and (printed["d"] >= 50 or name != "observational"):
             found.append(
                 f"The caption says {printed['n']} data sets; the printed value is the mean of the "
                 f"{log['n']} that the authors logged."
