@@ -113,6 +113,7 @@ class TestCells:
 
     def test_the_logs_reproduce_every_cell_that_they_cover(self, of_logs):
         counts = verdicts.count(of_logs)
+        assert counts.loc["ablation_stage2", "not reproduced"] == 0
         assert counts.loc["interventional"].tolist() == [200, 0, 0, 40]
         assert counts.loc["observational_large"].tolist() == [4, 0, 0, 0]
         assert counts.loc["ablation_stage1"].tolist() == [24, 0, 0, 0]
