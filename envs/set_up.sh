@@ -27,7 +27,7 @@ if ! "$python" -m venv --clear "$venv"; then
     echo "set-up: '$python -m venv' failed; on Debian and Ubuntu it needs the package python3-venv" >&2
     exit 1
 fi
-install=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input)
+install=("$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-input)
 "${install[@]}" --requirement envs/requirements.txt
 "${install[@]}" --no-deps --no-build-isolation --editable .
 echo "$key" >"$venv/set-up-key"
