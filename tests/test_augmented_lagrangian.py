@@ -16,7 +16,7 @@ from sdcd.baselines._augmented_lagrangian import (
     split,
 )
 from sdcd.baselines._networks import Parameters, RMSprop
-from sdcd.errors import MethodFailure
+from sdcd.errors import InputError, MethodFailure
 
 
 def lagrangian(rules, dtype=np.float64, regularisation=0.0):
@@ -284,3 +284,9 @@ def test_split_is_80_to_20_without_repetition():
     observed = torch.cat([train.observed, validation.observed], 1)
     assert observed.sum() == 49
     assert together[1, observed[1] == 0].tolist() == [15.0]
+
+
+@pytest.mark.parametrize("shape", [(10, 1), (4, 3)])
+def test_too_little_data_is_an_input_error(shape):
+    with pytest.raises(InputError, match="at least 2 variables and 5 rows"):
+        split(np.zeros(shape, np.float32), np.zeros(shape, bool), torch.float32, torch.Generator())

@@ -133,6 +133,11 @@ def test_constant_overflows_float32_from_90_variables_on():
     assert np.isfinite(build(90, torch.float64).constant)
     assert build(90, normalise=False).constant == 1
 
+    X = np.random.default_rng(0).standard_normal((50, 100)).astype(np.float32)
+    with pytest.raises(MethodFailure, match="at d = 100") as failure:
+        run("DCDI-G", X, np.zeros(X.shape, bool))
+    assert failure.value.status == "overflow"
+
 
 def test_h_is_one_at_the_complete_graph_and_zero_at_a_dag():
     model = build(6, torch.float64)
@@ -271,7 +276,8 @@ def test_gradients_against_autograd_through_straight_through_masks(density):
 
 def run(name, X, intervened, seed=0, **settings):
     m = method(name)
-    return m.fit(X, intervened, ("a", "b", "c"), seed, **m.parameters(settings))
+    names = tuple(f"X{j}" for j in range(X.shape[1]))
+    return m.fit(X, intervened, names, seed, **m.parameters(settings))
 
 
 @pytest.mark.parametrize(
@@ -282,9 +288,9 @@ def run(name, X, intervened, seed=0, **settings):
         pytest.param(
             "DCDI-G", {"controller": "original", "dtype": "float64"}, marks=pytest.mark.slow
         ),
-        pytest.param("DCDI-DSF", {}, marks=pytest.mark.slow),
+        ("DCDI-DSF", {"controller": "port"}),
     ],
-    ids=["port", "port-float64", "original", "DSF"],
+    ids=["port", "port-float64", "original", "DSF-port"],
 )
 def test_finds_a_collider(name, settings):
     X, intervened = collider()

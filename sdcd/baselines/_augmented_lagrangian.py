@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from sdcd.baselines._networks import Parameters, RMSprop
-from sdcd.errors import MethodFailure
+from sdcd.errors import InputError, MethodFailure
 
 TOLERANCE = 1e-4
 """The validation loss is stationary if it moves by less than this per unit of ``WINDOW``."""
@@ -201,8 +201,15 @@ def split(
     ----------
     X : float (n, d)
     intervened : bool (n, d)
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two variables or five rows.
     """
-    n = len(X)
+    n, d = X.shape
+    if d < 2 or n < 5:
+        raise InputError(f"{d} variables in {n} rows, expected at least 2 variables and 5 rows")
     order = torch.randperm(n, generator=generator)
     rows = Rows(
         torch.from_numpy(np.ascontiguousarray(X.T)).to(dtype),
