@@ -1,6 +1,7 @@
 """The plan that follows from the configuration: what is run, what is refused, what it asks for."""
 
 import copy
+import csv
 import json
 import re
 from collections import Counter
@@ -303,12 +304,19 @@ def test_costs_are_known_for_every_method_of_the_plan():
 
 
 def test_expected_costs_pass_through_the_known_points():
-    seconds, memory = costs.expected("DCDI-G", 30, 10_000)
-    assert seconds == pytest.approx(1715)
-    assert memory == pytest.approx(1100)
-    assert costs.expected("DCDI-G", 25, 10_000)[0] == pytest.approx(1252, rel=0.02)
-    assert costs.expected("DCDI-G", 80, 10_000)[0] == pytest.approx(2990 * 8)
-    assert costs.expected("DCDI-G", 30, 20_000)[0] == pytest.approx(2 * 1715)
+    known = {
+        int(row["d"]): (float(row["seconds"]), float(row["peak_rss_mb"]))
+        for row in csv.DictReader((ROOT / "sdcd/costs.csv").read_text().splitlines())
+        if row["method"] == "NOTEARS"
+    }
+    for d, (seconds, memory) in known.items():
+        assert costs.expected("NOTEARS", d, 10_000) == pytest.approx((seconds, memory))
+    (d0, (y0, _)), (d1, (y1, _)) = sorted(known.items())[:2]
+    middle = (d0 * d1) ** 0.5
+    assert costs.expected("NOTEARS", middle, 10_000)[0] == pytest.approx((y0 * y1) ** 0.5)
+    last = max(known)
+    assert costs.expected("NOTEARS", 2 * last, 10_000)[0] == pytest.approx(8 * known[last][0])
+    assert costs.expected("NOTEARS", d0, 20_000)[0] == pytest.approx(2 * y0)
     assert costs.expected("no such method", 30, 10_000) is None
 
 
