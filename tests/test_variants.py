@@ -70,8 +70,9 @@ def test_variants_are_different_computations():
 
 def test_escapes_from_the_domain_of_h_log_are_counted():
     X, _ = data()
-    escapes = fit("SDCD-log", X, **{**QUICK, "eta_2": 0.1}).diagnostics["log_domain_escapes"]
-    assert 0 < escapes <= 45 * 8
+    for penalty in ("log", "log_squared"):
+        graph = fit("SDCD-log", X, **{**QUICK, "eta_2": 0.1, "penalty": penalty})
+        assert 0 < graph.diagnostics["log_domain_escapes"] <= 45 * 8
     assert fit("SDCD", X, **QUICK).diagnostics["log_domain_escapes"] == 0
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -326,7 +327,7 @@ class SDCD:
             raise InputError(
                 f"SDCD: validation_fraction is {self.validation_fraction!r}, expected within (0, 1)"
             )
-        if self.device.split(":")[0] not in ("cpu", "cuda"):
+        if not re.fullmatch(r"cpu|cuda(:\d+)?", str(self.device)):
             raise InputError(f"SDCD: device is {self.device!r}, expected cpu, cuda or cuda:<index>")
 
 
