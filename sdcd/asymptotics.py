@@ -77,7 +77,7 @@ def constraint_asymptotics(
     Cycles are evaluated by :meth:`~sdcd.acyclicity.Constraint.value`, which keeps its relative
     accuracy for the smallest values; noise from its eigenvalues, computed once for all constraints
     (its spectral radius stands out, so nothing cancels). Cost: ``draws`` times the eigenvalues of
-    each d; 40 s on one core at the defaults.
+    each d; 25 s on one core at the defaults.
     """
     for name, count in (("scale_points", scale_points), ("dimension_points", dimension_points)):
         if count < 2:

@@ -69,7 +69,9 @@ def optimisation_behaviours(
 
     Notes
     -----
-    Cost at the paper's size, on one core: see :func:`optimise`.
+    At the paper's size, on one core: 0.5 to 0.7 ms an epoch for h_exp, h_log and h_inv, 0.1 ms for
+    h_rho and h_rho+; 20 s for the penalty, and 4 min for the augmented Lagrangian, which reaches a
+    DAG after 49,000 epochs (h_rho+) to 159,000 (h_exp).
     """
     M = target_matrix(d, density=density, scale=scale, seed=seed)
     epochs = {"penalty": penalty_epochs, "augmented_lagrangian": lagrangian_epochs}

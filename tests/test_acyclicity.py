@@ -46,11 +46,11 @@ weights = st.one_of(st.just(0.0), st.floats(0.01, 2))
 
 
 @st.composite
-def matrices(draw, min_d=1, max_d=7, dags=st.booleans()):
-    """Sparse and dense non-negative matrices; half of them DAGs in a random order of the nodes."""
-    d = draw(st.integers(min_d, max_d))
+def matrices(draw, min_d=1, dags=True):
+    """Sparse and dense non-negative matrices, or DAGs in a random order too."""
+    d = draw(st.integers(min_d, 7))
     A = draw(arrays(float, (d, d), elements=weights))
-    if draw(dags):
+    if dags and draw(st.booleans()):
         order = draw(st.permutations(range(d)))
         A = np.triu(A, 1)[np.ix_(order, order)]
     return A
@@ -114,7 +114,8 @@ def exact_cycle_value(name, d, length, weight):
     w = Fraction(weight) ** length
     match name:
         case "h_exp":
-            coefficients = [Fraction(1, factorial(k * length)) for k in range(1, 40)]
+            terms = range(1, max(2, 100 // length))
+            coefficients = [Fraction(1, factorial(k * length)) for k in terms]
         case "h_log":
             return log1p(-float(w)) * -1
         case "h_inv":
@@ -170,7 +171,7 @@ def test_from_eigenvalues_agrees_with_value(name, d):
     )
 
 
-@given(A=matrices(min_d=2, dags=st.just(False)), radius=st.floats(0.3, 3))
+@given(A=matrices(min_d=2, dags=False), radius=st.floats(0.3, 3))
 @settings(max_examples=80, deadline=None)
 def test_escapes_if_and_only_if_the_spectral_radius_is_not_below_one(A, radius):
     rho = spectral_radius(A)

@@ -8,11 +8,11 @@ from sdcd.errors import InputError
 
 # Where float64 can tell h of a cycle of 1000 apart from 0 and infinity (to save evaluations).
 SCALES_1000 = {
-    "h_exp": (100, 500),
-    "h_log": (0.5, 1.1),
-    "h_inv": (0.5, 1.1),
+    "h_exp": (150, 700),
+    "h_log": (0.6, 1.05),
+    "h_inv": (0.6, 1.05),
     "h_binom": (0.5, 2),
-    "h_rho": (1e-160, 1e160),
+    "h_rho": (1e-250, 1e250),
 }
 
 
@@ -32,7 +32,7 @@ def check(name, d, growth):
     assert not growth.v_stable
     assert not growth.e_stable
     if name in ("h_log", "h_inv"):
-        assert growth.domain_end == pytest.approx(1, rel=2e-6)
+        assert growth.domain_end == pytest.approx(1, rel=2e-4)
     else:
         assert growth.d_stable
     if name == "h_binom":
@@ -57,7 +57,7 @@ def test_exponents_on_noise(name):
     assert growth.e_stable == (name == "h_rho")
     rho = CONSTRAINTS["h_rho"].value(A)
     if name in ("h_log", "h_inv"):
-        assert growth.domain_end == pytest.approx(1 / rho, rel=2e-6)
+        assert growth.domain_end == pytest.approx(1 / rho, rel=2e-4)
 
 
 def test_any_function_can_be_measured():

@@ -148,7 +148,7 @@ class Constraint:
         return float(value), gradient
 
     def from_eigenvalues(self, eigenvalues: np.ndarray) -> float:
-        """h of any matrix with these d eigenvalues, for evaluating several constraints on one.
+        """Value at any matrix with these d eigenvalues, for evaluating several constraints on one.
 
         Parameters
         ----------
@@ -317,7 +317,7 @@ def _checked(A: np.ndarray) -> np.ndarray:
     A = np.asarray(A, dtype=np.float64)
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
         raise InputError(f"weights have shape {A.shape}, expected a square matrix")
-    good = (A >= 0) & (A < inf)
+    good = (A >= 0) & np.isfinite(A)
     if not good.all():
         i, j = np.argwhere(~good)[0]
         raise InputError(f"weight ({i}, {j}) is {A[i, j]}, expected finite and non-negative")

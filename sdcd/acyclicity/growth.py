@@ -33,7 +33,7 @@ class Growth:
         Slope of ``log h(s A)`` against ``log s`` at the smallest and at the largest scales that
         float64 can tell apart; if h leaves its domain, just before it does.
     domain_end : float or None
-        The scale s (to 1e-6, relative) at which h leaves its domain; ``None`` if it does not.
+        The scale s (to 1e-4, relative) at which h leaves its domain; ``None`` if it does not.
     vanishing_scales, exploding_scales : (float, float)
         The two scales that each slope was measured between.
     """
@@ -153,7 +153,7 @@ def _search(
 ) -> float:
     """A scale at which h is between ``h_low`` and ``h_high``, by bisection on log s.
 
-    If there is none because h ends below, the last scale before its end (to 1e-6, relative).
+    If there is none because h ends below, the last scale before its end (to 1e-4, relative).
     """
     log_low, log_high = log(s_low), log(s_high)
     while True:
@@ -165,7 +165,7 @@ def _search(
             log_low = log(s)
         else:
             log_high = log(s)
-        if log_high - log_low < 1e-6:
+        if log_high - log_low < 1e-4:
             s = float(np.exp(log_low))
             if 0 < h(s) < inf:
                 return s
