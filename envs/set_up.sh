@@ -15,19 +15,31 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
     exit 1
 fi
 
-# What the environment depends on: the lock, the metadata of the package, the Python, the place.
-key=$(cat envs/requirements.txt pyproject.toml <("$python" -V) <(pwd) | "$python" -c \
-    'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())')
-if [ "$(cat "$venv/set-up-key" 2>/dev/null)" = "$key" ]; then
-    exit 0
+digest() {
+    "$python" -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())'
+}
+
+is_done() { # is_done STEP DIGEST: whether the environment holds this step as it is wanted now
+    [ "$(cat "$venv/set-up-$1" 2>/dev/null)" = "$2" ]
+}
+
+install=("$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-input)
+
+# The packages depend on the lock, the Python and the place of the environment.
+packages=$(cat envs/requirements.txt <("$python" -V) <(pwd) | digest)
+if ! is_done packages "$packages"; then
+    echo "set-up: installing the packages of envs/requirements.txt into $venv (some minutes, once)"
+    if ! "$python" -m venv --clear "$venv"; then
+        echo "set-up: '$python -m venv' failed; Debian and Ubuntu have it in python3-venv" >&2
+        exit 1
+    fi
+    "${install[@]}" --requirement envs/requirements.txt
+    echo "$packages" >"$venv/set-up-packages"
 fi
 
-echo "set-up: installing the packages of envs/requirements.txt into $venv (some minutes, once)"
-if ! "$python" -m venv --clear "$venv"; then
-    echo "set-up: '$python -m venv' failed; on Debian and Ubuntu it needs the package python3-venv" >&2
-    exit 1
+# This package's own metadata.
+project=$(digest <pyproject.toml)
+if ! is_done project "$project"; then
+    "${install[@]}" --no-deps --no-build-isolation --editable .
+    echo "$project" >"$venv/set-up-project"
 fi
-install=("$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-input)
-"${install[@]}" --requirement envs/requirements.txt
-"${install[@]}" --no-deps --no-build-isolation --editable .
-echo "$key" >"$venv/set-up-key"
