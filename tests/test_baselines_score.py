@@ -65,7 +65,7 @@ def test_partial_f_test_equals_dropping_the_block_and_refitting():
     X = chain().astype(np.float64)
     n = len(X)
     order = np.array([1, 2, 0])
-    weights = score.prune(X, order, 10)
+    weights = score.prune(X, order, 10, 0.001)
 
     def residual_square(parents):
         design = np.hstack(
@@ -76,17 +76,17 @@ def test_partial_f_test_equals_dropping_the_block_and_refitting():
 
     full, without = residual_square([1, 2]), residual_square([2])
     statistic = (without - full) / 9 / (full / (n - 19))
-    expected = -f_distribution.logsf(statistic, 9, n - 19) / np.log(10)
+    expected = statistic / f_distribution.isf(0.001, 9, n - 19)
     assert weights[1, 0] == pytest.approx(expected, rel=1e-4)
 
 
-def test_edges_follow_the_order_and_weights_are_p_values():
+def test_edges_follow_the_order_and_the_cut():
     chosen = method("SCORE")
     X = chain()
     result = chosen.fit(X, None, ("c", "a", "b"), 0, **chosen.parameters({}))
     assert result.adjacency.tolist() == [[0, 0, 0], [0, 0, 1], [1, 0, 0]]
     assert is_acyclic(result.adjacency)
-    assert ((result.weights > 3) == result.adjacency.astype(bool)).all()
+    assert ((result.weights > 1) == result.adjacency.astype(bool)).all()
 
 
 def test_splines_span_cubics():
@@ -108,3 +108,11 @@ def test_row_limit_is_seeded():
     np.testing.assert_array_equal(first.weights, again.weights)
     assert first.diagnostics["rows_for_order"] == 200
     assert other.diagnostics["rows_for_order"] == 200
+
+
+def test_overwhelming_evidence_stays_finite():
+    x = np.random.default_rng(5).standard_normal(10_000)
+    X = np.stack([x, x + 1e-3 * np.random.default_rng(6).standard_normal(10_000)], axis=1)
+    weights = score.prune(X, np.array([0, 1]), 10, 0.001)
+    assert np.isfinite(weights).all()
+    assert weights[0, 1] > 1000

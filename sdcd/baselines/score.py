@@ -26,8 +26,8 @@ def fit(
 
     ``max_rows`` (10,000) rows at most, drawn without replacement by ``seed``, enter the ordering
     (its memory is quadratic in them); all rows enter the pruning. An edge is kept if the p-value of
-    its block in an additive model of the child is below ``p_value`` (0.001); its weight is -log10
-    of that p-value. ``splines`` (10) basis functions per parent, before centring.
+    its block in an additive model of the child is below ``p_value`` (0.001); its weight is the
+    block's F statistic as a multiple of the critical value for that p-value. ``splines`` (10) basis functions per parent, before centring.
 
     Raises
     ------
@@ -42,10 +42,9 @@ def fit(
     except MemoryError:
         n = len(rows)
         raise MethodFailure("oom", f"no memory for the {n} x {n} kernel matrix") from None
-    weights = prune(X, order, splines)
-    threshold = -np.log10(p_value)
+    weights = prune(X, order, splines, p_value)
     diagnostics = {"order": [int(j) for j in order], "rows_for_order": len(rows)}
-    return Graph(weights > threshold, weights, {**diagnostics, "threshold": threshold})
+    return Graph(weights > 1, weights, {**diagnostics, "threshold": 1.0})
 
 
 def causal_order(X: np.ndarray, eta_gradient: float, eta_hessian: float) -> np.ndarray:
@@ -135,7 +134,7 @@ def _median(squared: np.ndarray) -> float:
     return float(((np.sqrt(low) + np.sqrt(high)) / 2) ** 2)
 
 
-def prune(X: np.ndarray, order: np.ndarray, splines: int) -> np.ndarray:
+def prune(X: np.ndarray, order: np.ndarray, splines: int, p_value: float) -> np.ndarray:
     """Test every edge of the complete graph of ``order`` by an exact partial F-test.
 
     Child j is regressed on an additive model of its predecessors, ``x_j = c + sum_i f_i(x_i)``,
@@ -146,7 +145,8 @@ def prune(X: np.ndarray, order: np.ndarray, splines: int) -> np.ndarray:
     Returns
     -------
     float64 (d, d)
-        ``-log10`` of the p-value of each edge i -> j; 0 where i does not precede j.
+        F statistic of each edge i -> j over the critical value at ``p_value``: above 1 where its
+        p-value is smaller (p-values themselves underflow); 0 where i does not precede j.
     """
     from scipy.linalg import cho_factor, cho_solve, pinvh
     from scipy.stats import f as f_distribution
@@ -176,11 +176,11 @@ def prune(X: np.ndarray, order: np.ndarray, splines: int) -> np.ndarray:
         if degrees <= 0:
             continue
         variance = max(total[child] - beta @ right, np.finfo(float).tiny) / degrees
+        critical = f_distribution.isf(p_value, k, degrees)
         for index, parent in enumerate(parents):
             block = slice(index * k, (index + 1) * k)
             explained = beta[block] @ np.linalg.solve(inverse[block, block], beta[block])
-            log_p = f_distribution.logsf(explained / (k * variance), k, degrees)
-            weights[parent, child] = -log_p / np.log(10)
+            weights[parent, child] = explained / (k * variance) / critical
     return weights
 
 
