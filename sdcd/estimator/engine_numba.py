@@ -9,9 +9,10 @@ from sdcd.estimator import kernels
 from sdcd.estimator.engine import StageSettings
 from sdcd.estimator.state import Candidates, StageState
 
-_CHUNK = kernels.CHUNK
 _CACHE_BYTES = 256 * 1024
 """Parameters and moments of a block of targets that should stay in a core's own cache."""
+_LEAST_BLOCK = 32
+"""Targets for which it does not matter that each block copies the batches anew."""
 
 
 class NumbaEngine:
@@ -48,95 +49,60 @@ class NumbaEngine:
             raise NotImplementedError(f"NumbaEngine has no penalty {settings.penalty!r}")
         candidates = state.candidates
         d = candidates.d
-        self._spectral = settings.penalty == "spectral"
-        if self._spectral and len(candidates.targets) != d:
+        spectral = settings.penalty == "spectral"
+        if spectral and len(candidates.targets) != d:
             raise NotImplementedError("the spectral penalty needs all targets in one block")
         self._settings = settings
         self._units = (0,) * settings.hidden
         self._candidates = candidates
         self._layout = _Layout(candidates, settings.hidden)
-        self._theta = self._layout.pack(state.W, state.b, state.u, state.v, state.c, state.e)
-        self._first = self._layout.pack(**state.first)
-        self._second = self._layout.pack(**state.second)
+        self._targets = self._layout.targets
+        self._parameters = kernels.Parameters(
+            theta=self._layout.pack(state.W, state.b, state.u, state.v, state.c, state.e),
+            first=self._layout.pack(**state.first),
+            second=self._layout.pack(**state.second),
+        )
         self._step = state.step
-        # Two, for the present step's and the next one's.
-        self._A = np.zeros((2, len(candidates.parents)), np.float32)
+        # Two, for the present step and the next; the last entry, 0, is padding's.
+        self._A = np.zeros((2, len(candidates.parents) + 1), np.float32)
+        self._train = _data(X_train, keep_train, settings.batch_size)
+        self._validation = _data(X_validation, keep_validation, settings.batch_size)
 
-        n = len(X_train)
-        self._n = n
-        # One more row, of zeros, pads batches to whole chunks.
-        self._values = np.zeros((d, n + 1), np.float32)
-        self._values[:, :n] = X_train.T
-        self._keep = _keep_rows(keep_train)
-        self._weight = _row_weights(n, settings.batch_size)
-        self._panels = _aligned(len(self._weight) * (d + 1))
-        self._panels.reshape(-1, d + 1, _CHUNK)[:, d] = 1
-
-        self._threads = threads = max(1, min(threads, len(candidates.targets)))
-        self._left = np.tile(state.left, (threads, 1))
-        self._right = np.tile(state.right, (threads, 1))
+        threads = max(1, min(threads, len(candidates.targets)))
         self._counter = np.zeros(1, np.int64)
-        self._scratch = [_Scratch(self._layout, settings, d) for _ in range(threads)]
-        self._variables = np.arange(threads + 1) * d // threads
-        self._blocks = self._split()
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
-
-        self._validation = _Validation(X_validation, keep_validation, settings.batch_size)
-
-    def _split(self):
-        """Each thread's targets, as consecutive blocks: arrays of boundaries."""
-        size = np.diff(self._layout.offsets) + 30 * self._settings.hidden
-        done = np.concatenate([[0], np.cumsum(size)])
-        shares = np.searchsorted(done, done[-1] * np.arange(1, self._threads) / self._threads)
-        shares = np.concatenate([[0], shares, [len(size)]]).astype(np.int64)
-        if self._spectral:
-            return [shares[t : t + 2] for t in range(self._threads)]
-        out = []
-        for start, stop in pairwise(shares):
-            edges, bytes_ = [start], 0
-            for k in range(start, stop):
-                here = 12 * (self._layout.offsets[k + 1] - self._layout.offsets[k])
-                if bytes_ and bytes_ + here > _CACHE_BYTES:
-                    edges.append(k)
-                    bytes_ = 0
-                bytes_ += here
-            out.append(np.array([*edges, stop], np.int64))
-        return out
+        self._power = [
+            _power(candidates, state, settings.power_iterations if spectral else 0)
+            for _ in range(threads)
+        ]
+        self._work = [_work(self._layout, self._train.width, settings) for _ in range(threads)]
+        self._blocks = self._layout.split(threads, in_blocks=not spectral)
 
     def epoch(self, order, gamma):
         """See :meth:`sdcd.estimator.engine.Engine.epoch`."""
-        padded = _pad_order(order, self._n, self._settings.batch_size)
+        order = np.ascontiguousarray(order, np.int64)
         self._counter[0] = 0
-        others = [
-            self._pool.submit(self._run, thread, padded, gamma)
-            for thread in range(1, self._threads)
-        ]
-        self._run(0, padded, gamma)
+        threads = len(self._work)
+        others = [self._pool.submit(self._run, k, order, gamma) for k in range(1, threads)]
+        self._run(0, order, gamma)
         for other in others:
             other.result()
-        self._step += -(-self._n // self._settings.batch_size)
+        self._step += -(-len(order) // self._settings.batch_size)
 
     def _run(self, thread, order, gamma):
-        settings, layout, scratch = self._settings, self._layout, self._scratch[thread]
+        settings = self._settings
         kernels.epoch(
-            self._units, thread, self._threads, self._counter, self._values, self._keep, order,
-            -(-settings.batch_size // _CHUNK), self._n, settings.batch_size, self._panels,
-            self._weight, self._variables, self._blocks[thread], self._candidates.targets,
-            self._candidates.indptr, layout.rows, layout.offsets, self._theta, self._first,
-            self._second, self._A, self._left[thread], self._right[thread], self._spectral,
-            settings.power_iterations, np.float32(gamma), np.float32(settings.alpha),
-            np.float32(2 * settings.beta), settings.learning_rate, self._step, scratch.s, scratch.g,
-            scratch.gradient, scratch.any, scratch.left, scratch.right,
+            self._units, self._train, order, self._targets, self._parameters, self._A,
+            self._power[thread], self._work[thread], self._blocks[thread], self._counter,
+            len(self._work), np.float32(gamma), np.float32(settings.alpha),
+            np.float32(2 * settings.beta), settings.learning_rate, self._step,
         )  # fmt: skip
 
     def validation_loss(self):
         """See :meth:`sdcd.estimator.engine.Engine.validation_loss`."""
-        data, scratch, layout = self._validation, self._scratch[0], self._layout
         return kernels.loss(
-            self._units, data.panels, data.weight, data.keep, 1.0, data.width,
-            self._candidates.targets, self._candidates.indptr, layout.rows, layout.offsets,
-            self._theta, scratch.s, scratch.any, scratch.g,
-        )  # fmt: skip
+            self._units, self._validation, self._targets, self._parameters.theta, self._work[0]
+        )
 
     def edge_weights(self):
         """See :meth:`sdcd.estimator.engine.Engine.edge_weights`."""
@@ -145,14 +111,15 @@ class NumbaEngine:
     def state(self):
         """See :meth:`sdcd.estimator.engine.Engine.state`."""
         unpack = self._layout.unpack
+        left, right = (vector[: self._candidates.d].copy() for vector in self._power[0].vectors)
         return StageState(
             candidates=self._candidates,
-            **unpack(self._theta),
-            first=unpack(self._first),
-            second=unpack(self._second),
+            **unpack(self._parameters.theta),
+            first=unpack(self._parameters.first),
+            second=unpack(self._parameters.second),
             step=self._step,
-            left=self._left[0].copy(),
-            right=self._right[0].copy(),
+            left=left,
+            right=right,
         )
 
 
@@ -178,20 +145,22 @@ class _Layout:
 
     def __init__(self, candidates, hidden):
         self.hidden = hidden
-        counts = np.diff(candidates.indptr)
-        self.counts = counts
-        pad = kernels.PAD
-        lengths = -(-((counts + 3) * hidden + 2) // pad) * pad
-        self.offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        t = len(counts)
-        self._bias = self.offsets[:-1] + counts * hidden
-        # Edge e of target k lies e * hidden after the first of its target.
-        target_of_edge = np.repeat(np.arange(t), counts)
-        place = np.arange(len(candidates.parents)) - candidates.indptr[target_of_edge]
-        self._edge = self.offsets[target_of_edge] + place * hidden
-        self.rows = np.empty(len(candidates.parents) + t, np.int32)
-        self.rows[np.arange(len(candidates.parents)) + target_of_edge] = candidates.parents
-        self.rows[candidates.indptr[1:] + np.arange(t)] = candidates.d
+        self.counts = counts = np.diff(candidates.indptr)
+        lengths = _whole((counts + 3) * hidden + 2, kernels.PAD)
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        self._bias = offsets[:-1] + counts * hidden
+        position = candidates.positions
+        edges = np.arange(len(position))
+        self._edge = offsets[position] + (edges - candidates.indptr[position]) * hidden
+        rows = np.empty(len(position) + len(counts), np.uint32)
+        rows[edges + position] = candidates.parents
+        rows[candidates.indptr[1:] + np.arange(len(counts))] = candidates.d
+        self.targets = kernels.Targets(
+            np.ascontiguousarray(candidates.targets, np.int64),
+            np.ascontiguousarray(candidates.indptr, np.int64),
+            rows,
+            offsets,
+        )
 
     def _places(self):
         h = np.arange(self.hidden)
@@ -203,57 +172,119 @@ class _Layout:
 
     def pack(self, W, b, u, v, c, e):
         arrays = {"W": W, "b": b, "u": u, "v": v, "c": c, "e": e}
-        out = _aligned(self.offsets[-1])
+        """One array of all targets' records."""
+        out = _aligned(self.targets.offsets[-1])
         for name, places in self._places():
             out[places] = arrays[name]
         return out
 
     def unpack(self, records):
+        """The arrays of :class:`StageState` that ``records`` holds."""
         return {name: records[places] for name, places in self._places()}
 
+    def split(self, threads, in_blocks):
+        """Boundaries of consecutive blocks of targets, for each thread.
 
-class _Scratch:
-    """One thread's working memory."""
-
-    def __init__(self, layout, settings, d):
-        rows = -(-settings.batch_size // _CHUNK) * _CHUNK
-        most = max(layout.counts, default=0)
-        self.s = _aligned(rows * settings.hidden)
-        self.g = _aligned(2 * rows)
-        self.gradient = _aligned((most + 3) * settings.hidden + 2 + kernels.PAD)
-        self.any = _aligned(max(rows, most))
-        self.left = np.empty(d, np.float32)
-        self.right = np.empty(d, np.float32)
-
-
-class _Validation:
-    """The validation rows in panels."""
-
-    def __init__(self, X, keep, batch_size):
-        n, d = X.shape
-        self.width = d + 1
-        self.weight = _row_weights(n, batch_size)
-        order = _pad_order(np.arange(n), n, batch_size)
-        values = np.zeros((n + 1, d + 1), np.float32)
-        values[:n, :d] = X
-        values[:, d] = 1
-        self.panels = _aligned(len(order) * (d + 1))
-        for chunk, panel in enumerate(self.panels.reshape(-1, d + 1, _CHUNK)):
-            panel[:] = values[order[chunk * _CHUNK : (chunk + 1) * _CHUNK]].T
-        self.keep = (
-            np.ascontiguousarray(_keep_rows(keep)[:, order])
-            if keep is not None
-            else (_keep_rows(None))
-        )
+        ``in_blocks`` that a core's cache can hold, or one block each.
+        """
+        lengths = np.diff(self.targets.offsets)
+        # Activations cost about as much as 10 parents.
+        done = np.concatenate([[0], np.cumsum(lengths + 10 * self.hidden)])
+        shares = np.searchsorted(done, done[-1] * np.arange(1, threads) / threads)
+        shares = np.concatenate([[0], shares, [len(lengths)]]).astype(np.int64)
+        out = []
+        for start, stop in pairwise(shares):
+            edges, size = [start], 0
+            for k in range(start, stop):
+                size += 12 * lengths[k]
+                if in_blocks and size > _CACHE_BYTES and k >= edges[-1] + _LEAST_BLOCK:
+                    edges.append(k)
+                    size = 12 * lengths[k]
+            out.append(np.array([*edges, stop], np.int64))
+        return out
 
 
-def _keep_rows(keep):
-    """Keep mask, transposed, with one more row, of zeros, for padding; empty if there is none."""
-    if keep is None:
-        return np.zeros((0, 0), np.uint8)
-    out = np.zeros((keep.shape[1], keep.shape[0] + 1), np.uint8)
-    out[:, :-1] = keep.T
-    return out
+def _data(X, keep, batch_size):
+    n, d = X.shape
+    width = _whole(d + 1, kernels.LANES)
+    values = _aligned((n + 1) * width)
+    table = values.reshape(n + 1, width)
+    table[:n, :d] = X
+    table[:n, d] = 1
+    kept = np.zeros((0, 0), np.uint8)
+    if keep is not None:
+        kept = np.zeros((keep.shape[1], n + 1), np.uint8)
+        kept[:, :n] = keep.T
+    return kernels.Data(values=values, width=width, keep=kept, batch_size=batch_size)
+
+
+def _work(layout, width, settings):
+    hidden = settings.hidden
+    rows = _whole(settings.batch_size, kernels.CHUNK)
+    record = int(np.diff(layout.targets.offsets).max())
+    return kernels.Work(
+        order=np.empty(rows, np.uint32),
+        panel=_aligned(rows * width),
+        weight=_aligned(rows),
+        kept_weight=_aligned(rows),
+        scaled=_aligned(record + kernels.LANES),
+        s=_aligned(rows * hidden),
+        g=_aligned(2 * rows),
+        gradient=_aligned(record),
+        slope=_aligned(max(layout.counts)),
+    )
+
+
+def _power(candidates, state, iterations):
+    """Memory of the power iteration, as a dense or a sparse matrix, whichever is faster."""
+    d, edges = candidates.d, len(candidates.parents)
+    length = _whole(d + 1, kernels.CHUNK)
+    # Both in cycles of a product on the machine this was measured on.
+    dense = d * length / kernels.LANES <= 1.3 * edges + 2 * d
+    vectors = [_aligned(length), _aligned(length)]
+    vectors[0][:d], vectors[1][:d] = state.left, state.right
+    size = d * length if dense and iterations else 0
+    ends = (candidates.children, candidates.parents)
+    if dense or not iterations:
+        ends = tuple(end[:0] for end in ends)
+    forms = _sliced(d, edges, *ends), _sliced(d, edges, *ends[::-1])
+    return kernels.Power(
+        iterations=iterations,
+        dense=dense,
+        matrices=(_aligned(size), _aligned(size)),
+        forms=forms,
+        values=tuple(_aligned(len(form[1])) for form in forms),
+        vectors=tuple(vectors),
+        spare=(_aligned(length), _aligned(length)),
+        sums=_aligned(kernels.LANES),
+    )
+
+
+def _sliced(d, edges, rows, columns):
+    """The matrix with these entries as :func:`.kernels.sliced_product` wants it, without values."""
+    count = np.bincount(rows, minlength=d)
+    order = np.argsort(-count, kind="stable")
+    padded = np.full(_whole(d, 8), d)
+    padded[:d] = order
+    heights = count[order[::8]]
+    start = np.concatenate([[0], np.cumsum(heights)])
+    source = np.full(8 * start[-1], edges)
+    index = np.full(8 * start[-1], d)
+    by_row = np.argsort(rows, kind="stable")
+    first = np.concatenate([[0], np.cumsum(count)])[:-1]
+    place = np.empty(d, int)
+    place[order] = np.arange(d)
+    here = place[rows[by_row]]
+    number = np.arange(len(rows)) - first[rows[by_row]]
+    q = 8 * (start[here // 8] + number) + here % 8
+    source[q] = by_row
+    index[q] = columns[by_row]
+    return tuple(array.astype(np.uint32) for array in (start, source, index, padded))
+
+
+def _whole(size, unit):
+    """The next multiple of ``unit``."""
+    return -(-size // unit) * unit
 
 
 def _aligned(size):
@@ -261,21 +292,3 @@ def _aligned(size):
     raw = np.zeros(int(size) + 16, np.float32)
     start = -raw.ctypes.data // 4 % 16
     return raw[start : start + int(size)]
-
-
-def _pad_order(order, n, batch_size):
-    """``order`` with each batch padded to whole chunks by row n."""
-    padded = []
-    for start in range(0, n, batch_size):
-        batch = order[start : start + batch_size]
-        padded += [batch, np.full(-len(batch) % _CHUNK, n)]
-    return np.concatenate(padded).astype(np.int32)
-
-
-def _row_weights(n, batch_size):
-    """1 / (rows of the batch) for each row of the padded order, 0 for padding."""
-    order = _pad_order(np.arange(n), n, batch_size)
-    weight = _aligned(len(order))
-    rows = np.where(order >= n - n % batch_size, max(n % batch_size, 1), batch_size)
-    weight[:] = np.where(order < n, 1 / rows, 0)
-    return weight

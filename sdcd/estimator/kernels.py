@@ -19,6 +19,7 @@ notices changes of no other.
 """
 
 from itertools import pairwise
+from typing import NamedTuple
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -48,7 +49,9 @@ _INT = ir.IntType(32)
 _INDEX = ir.IntType(64)
 _VECTOR = ir.VectorType(_FLOAT, LANES)
 _INT_VECTOR = ir.VectorType(_INT, LANES)
-_FAST = ("contract", "reassoc", "arcp", "afn", "nsz")
+
+UNIT_SCALE = -1 / np.log(2.0)
+"""The sigmoid of x is 1 / (1 + 2^(UNIT_SCALE * x))."""
 
 _EXP2 = (0.6931469775948149, 0.24022242078915004, 0.05550733746933345, 0.009671513054117016,
          0.0013264727272077359)  # fmt: skip
@@ -57,13 +60,22 @@ _LOG = (0.6666641628314427, 0.4002152739878755, 0.28001802430972594, 0.280120018
 """log((1 + s) / (1 - s)) = s (2 + s^2 sum_k _LOG[k] s^(2 k)) for s^2 <= 1/9, rel. error 5e-9."""
 
 
-def _jit(function):
-    """Compile without the interpreter lock; cached on disk where a cache can be written."""
-    options = {"nogil": True, "error_model": "numpy", "fastmath": set(_FAST)}
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:  # numba found no directory that it may write
-        return njit(**options)(function)
+def _compiled(*fastmath):
+    """Decorator: compile without the interpreter lock, cached on disk where that is possible."""
+
+    def decorate(function):
+        options = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
+        try:
+            return njit(cache=True, **options)(function)
+        except RuntimeError:  # numba found no directory that it may write
+            return njit(**options)(function)
+
+    return decorate
+
+
+# Reordering sums would undo the rounding in _Emitter.exp2.
+_jit = _compiled("contract")
+_jit_sums = _compiled("contract", "reassoc", "nsz")
 
 
 class _Emitter:
@@ -94,18 +106,18 @@ class _Emitter:
             pointer = self.builder.gep(pointer, [offset])
         return pointer
 
-    def load(self, pointer, *offsets):
-        pointer = self.builder.bitcast(self.at(pointer, *offsets), _VECTOR.as_pointer())
+    def load(self, pointer, *offsets, kind=_VECTOR):
+        pointer = self.builder.bitcast(self.at(pointer, *offsets), kind.as_pointer())
         return self.builder.load(pointer, align=4)
 
     def store(self, value, pointer, *offsets):
         pointer = self.builder.bitcast(self.at(pointer, *offsets), value.type.as_pointer())
         self.builder.store(value, pointer, align=4)
 
-    def splat(self, scalar):
-        kind = ir.VectorType(scalar.type, LANES)
+    def splat(self, scalar, lanes=LANES):
+        kind = ir.VectorType(scalar.type, lanes)
         one = self.builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, _INT(0))
-        return self.shuffle(one, one, [0] * LANES)
+        return self.shuffle(one, one, [0] * lanes)
 
     def broadcast(self, pointer, *offsets):
         return self.splat(self.builder.load(self.at(pointer, *offsets)))
@@ -133,9 +145,6 @@ class _Emitter:
     def magnitude(self, a):
         return self._intrinsic("fabs", a)
 
-    def sqrt(self, a):
-        return self._intrinsic("sqrt", a)
-
     def add(self, a, b):
         return self.builder.fadd(a, b)
 
@@ -146,7 +155,7 @@ class _Emitter:
         return self.builder.fmul(a, b)
 
     def div(self, a, b):
-        return self.builder.fdiv(a, b, flags=_FAST)
+        return self.builder.fdiv(a, b)
 
     def reciprocal(self, x):
         """1 / x within 2e-7, for x between 1e-37 and 1e37."""
@@ -162,29 +171,38 @@ class _Emitter:
         error = self.fma(self.builder.fneg(x), estimate, self.constant(1.0))
         return self.fma(estimate, error, estimate)
 
+    def sqrt(self, x):
+        """Square root within 2e-7, for x between 1e-37 and 1e37."""
+        if not _HAS_RCP14:
+            return self._intrinsic("sqrt", x)
+        kind = ir.FunctionType(_VECTOR, [_VECTOR, _VECTOR, ir.IntType(LANES)])
+        function = cgutils.get_or_insert_function(
+            self.builder.module, kind, "llvm.x86.avx512.rsqrt14.ps.512"
+        )
+        zero = ir.Constant(_VECTOR, None)
+        estimate = self.builder.call(function, [x, zero, ir.IntType(LANES)(-1)])
+        root = self.mul(x, estimate)
+        half = self.mul(estimate, self.constant(0.5))
+        error = self.fma(self.builder.fneg(root), root, x)
+        return self.fma(error, half, root)
+
     def polynomial(self, x, coefficients):
         value = self.constant(coefficients[-1])
         for coefficient in coefficients[-2::-1]:
             value = self.fma(value, x, self.constant(coefficient))
         return value
 
-    def exp(self, x, scale=1.0):
-        """exp(scale * x), scale * x clamped to +-87."""
-        limit = 87.0 / abs(scale)
-        x = self.least(self.greatest(x, self.constant(-limit)), self.constant(limit))
-        rate = self.constant(scale / np.log(2.0))
+    def exp2(self, x):
+        """2^x, x clamped to +-125."""
+        x = self.least(self.greatest(x, self.constant(-125.0)), self.constant(125.0))
         # Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits of the sum.
         shifter = self.constant(12582912.0)
-        shifted = self.fma(x, rate, shifter)
-        whole = self.sub(shifted, shifter)
-        rest = self.fma(x, rate, self.builder.fneg(whole))
+        shifted = self.add(x, shifter)
+        rest = self.sub(x, self.sub(shifted, shifter))
         power = self.fma(self.polynomial(rest, _EXP2), rest, self.constant(1.0))
         exponent = self.builder.shl(self.builder.bitcast(shifted, _INT_VECTOR), self.integers(23))
         bits = self.builder.add(self.builder.bitcast(power, _INT_VECTOR), exponent)
         return self.builder.bitcast(bits, _VECTOR)
-
-    def sigmoid(self, x):
-        return self.reciprocal(self.add(self.constant(1.0), self.exp(x, -1.0)))
 
     def log_ratio(self, s):
         """log((1 + s) / (1 - s)) for |s| <= 1/3."""
@@ -208,7 +226,7 @@ class _Emitter:
     def softplus(self, x):
         """softplus(x) and its derivative, the sigmoid."""
         one, zero = self.constant(1.0), self.constant(0.0)
-        small = self.exp(self.magnitude(x), -1.0)
+        small = self.exp2(self.mul(self.magnitude(x), self.constant(UNIT_SCALE)))
         inverse = self.reciprocal(self.add(one, small))
         two = self.constant(2.0)
         log1p = self.log_ratio(self.mul(small, self.reciprocal(self.add(small, two))))
@@ -264,6 +282,21 @@ class _Emitter:
             masks.append(mask)
         return self.add(self.shuffle(a, b, masks[0]), self.shuffle(a, b, masks[1]))
 
+    def transposed(self, vectors):
+        """``LANES`` vectors as the columns of a matrix: its rows."""
+        step = 1
+        while step < LANES:
+            low = [k if not k & step else LANES + k - step for k in range(LANES)]
+            high = [k + step if not k & step else LANES + k for k in range(LANES)]
+            out = list(vectors)
+            for k in range(LANES):
+                if not k & step:
+                    a, b = vectors[k], vectors[k + step]
+                    out[k], out[k + step] = self.shuffle(a, b, low), self.shuffle(a, b, high)
+            vectors = out
+            step *= 2
+        return vectors
+
     def variables(self, values):
         """Mutable copies of vectors, for loops; LLVM keeps them in registers."""
         slots = [cgutils.alloca_once(self.builder, _VECTOR) for _ in values]
@@ -282,21 +315,22 @@ def _groups(hidden):
     return list(pairwise(edges))
 
 
-def _forward(em, hidden, x, x_at, rows, rows_at, parents, theta, theta_at, s, s_at):
+def _forward(em, hidden, x, x_at, rows, rows_at, parents, scaled, theta, heads_at, s, s_at):
     """Hidden units of one chunk, stored in ``s``; returns the two heads, a pair of vectors each."""
     b = em.builder
-    bias_at = b.add(theta_at, b.mul(parents, _INDEX(hidden)))
-    means = [em.broadcast(theta, bias_at, 3 * hidden)] * 2
-    raws = [em.broadcast(theta, bias_at, 3 * hidden + 1)] * 2
+    bias_at = b.mul(parents, _INDEX(hidden))
+    means = [em.broadcast(theta, heads_at, 2 * hidden)] * 2
+    raws = [em.broadcast(theta, heads_at, 2 * hidden + 1)] * 2
+    one = em.constant(1.0)
     for start, stop in _groups(hidden):
         size = stop - start
-        biases = [em.broadcast(theta, bias_at, h) for h in range(start, stop)]
+        biases = [em.broadcast(scaled, bias_at, h) for h in range(start, stop)]
         slots = em.variables(biases + biases)
         with cgutils.for_range(b, parents) as loop:
-            row = b.sext(b.load(em.at(rows, rows_at, loop.index)), _INDEX)
+            row = b.zext(b.load(em.at(rows, rows_at, loop.index)), _INDEX)
             pointer = em.at(x, x_at, b.mul(row, _INDEX(CHUNK)))
             values = [em.load(pointer, v * LANES) for v in range(2)]
-            weight_at = em.at(theta, theta_at, b.mul(loop.index, _INDEX(hidden)), start)
+            weight_at = em.at(scaled, b.mul(loop.index, _INDEX(hidden)), start)
             for h in range(size):
                 weight = em.broadcast(weight_at, h)
                 for v in range(2):
@@ -304,10 +338,10 @@ def _forward(em, hidden, x, x_at, rows, rows_at, parents, theta, theta_at, s, s_
                     b.store(em.fma(weight, values[v], b.load(slot)), slot)
         sums = em.read(slots)
         for h in range(size):
-            u = em.broadcast(theta, bias_at, hidden + start + h)
-            w = em.broadcast(theta, bias_at, 2 * hidden + start + h)
+            u = em.broadcast(theta, heads_at, start + h)
+            w = em.broadcast(theta, heads_at, hidden + start + h)
             for v in range(2):
-                unit = em.sigmoid(sums[v * size + h])
+                unit = em.reciprocal(em.add(one, em.exp2(sums[v * size + h])))
                 em.store(unit, s, s_at, (start + h) * CHUNK + v * LANES)
                 means[v] = em.fma(u, unit, means[v])
                 raws[v] = em.fma(w, unit, raws[v])
@@ -315,11 +349,12 @@ def _forward(em, hidden, x, x_at, rows, rows_at, parents, theta, theta_at, s, s_
 
 
 _ARRAY = types.Array(types.float32, 1, "C")
-_ROWS = types.Array(types.int32, 1, "C")
+_ROWS = types.Array(types.uint32, 1, "C")
 _FORWARD_ARGUMENTS = (
     _ARRAY, types.intp, types.intp,  # x, chunk's offset, target's own row's offset
     _ROWS, types.intp, types.intp,  # rows, offset, number of parents
-    _ARRAY, types.intp,  # theta, offset
+    _ARRAY,  # input weights and bias, times UNIT_SCALE
+    _ARRAY, types.intp,  # theta, offset of u
     _ARRAY, types.intp,  # hidden units, offset
     _ARRAY, types.intp,  # weights of the rows in the loss, offset
     _ARRAY, types.intp,  # output, offset
@@ -327,8 +362,8 @@ _FORWARD_ARGUMENTS = (
 
 
 @intrinsic
-def forward_chunk(typing, units, x, x_at, own_at, rows, rows_at, parents, theta, theta_at, s, s_at,
-                  weight, weight_at, g, g_at):  # fmt: skip
+def forward_chunk(typing, units, x, x_at, own_at, rows, rows_at, parents, scaled, theta, heads_at,
+                  s, s_at, weight, weight_at, g, g_at):  # fmt: skip
     """Hidden units of a chunk, and the derivative of the loss by both heads.
 
     ``s[s_at + h * CHUNK + lane]`` are the hidden units; ``g[g_at + lane]`` and
@@ -337,21 +372,21 @@ def forward_chunk(typing, units, x, x_at, own_at, rows, rows_at, parents, theta,
 
     def generate(context, builder, signature, args):
         em = _Emitter(context, builder, signature, args)
-        (_, x, x_at, own_at, rows, rows_at, parents, theta, theta_at, s, s_at,
+        (_, x, x_at, own_at, rows, rows_at, parents, scaled, theta, heads_at, s, s_at,
          weight, weight_at, g, g_at) = em.args  # fmt: skip
         means, raws = _forward(
-            em, units.count, x, x_at, rows, rows_at, parents, theta, theta_at, s, s_at
+            em, units.count, x, x_at, rows, rows_at, parents, scaled, theta, heads_at, s, s_at
         )
         one = em.constant(1.0)
         for v in range(2):
             variance, slope = em.softplus(raws[v])
             precision = em.reciprocal(variance)
             error = em.sub(means[v], em.load(x, own_at, v * LANES))
-            scaled = em.mul(precision, em.load(weight, weight_at, v * LANES))
-            by_mean = em.mul(error, scaled)
+            share = em.mul(precision, em.load(weight, weight_at, v * LANES))
+            by_mean = em.mul(error, share)
             # 1/2 (1 - error^2 / variance) / variance
             excess = em.sub(one, em.mul(em.mul(error, error), precision))
-            by_variance = em.mul(em.mul(scaled, em.constant(0.5)), excess)
+            by_variance = em.mul(em.mul(share, em.constant(0.5)), excess)
             em.store(by_mean, g, g_at, v * LANES)
             em.store(em.mul(by_variance, slope), g, g_at, CHUNK + v * LANES)
         return context.get_dummy_value()
@@ -360,16 +395,16 @@ def forward_chunk(typing, units, x, x_at, own_at, rows, rows_at, parents, theta,
 
 
 @intrinsic
-def loss_chunk(typing, units, x, x_at, own_at, rows, rows_at, parents, theta, theta_at, s, s_at,
-               weight, weight_at, out, out_at):  # fmt: skip
+def loss_chunk(typing, units, x, x_at, own_at, rows, rows_at, parents, scaled, theta, heads_at, s,
+               s_at, weight, weight_at, out, out_at):  # fmt: skip
     """Weighted negative log density of each row of a chunk: ``out[out_at + lane]``."""
 
     def generate(context, builder, signature, args):
         em = _Emitter(context, builder, signature, args)
-        (_, x, x_at, own_at, rows, rows_at, parents, theta, theta_at, s, s_at,
+        (_, x, x_at, own_at, rows, rows_at, parents, scaled, theta, heads_at, s, s_at,
          weight, weight_at, out, out_at) = em.args  # fmt: skip
         means, raws = _forward(
-            em, units.count, x, x_at, rows, rows_at, parents, theta, theta_at, s, s_at
+            em, units.count, x, x_at, rows, rows_at, parents, scaled, theta, heads_at, s, s_at
         )
         for v in range(2):
             variance, _ = em.softplus(raws[v])
@@ -444,7 +479,7 @@ def weight_gradient(typing, units, x, x_at, x_stride, rows, rows_at, pairs, s, c
         b, hidden, count = builder, units.count, pairs.count
         parents = []
         for r in range(count):
-            row = b.sext(b.load(em.at(rows, rows_at, r)), _INDEX)
+            row = b.zext(b.load(em.at(rows, rows_at, r)), _INDEX)
             parents.append(em.at(x, x_at, b.mul(row, _INDEX(CHUNK))))
         totals = [[None] * hidden for _ in range(count)]
         for start, stop in _groups(hidden):
@@ -506,12 +541,73 @@ def adam(typing, theta, first, second, g, at, weights, length, alpha, decay, rat
             s = em.fma(em.mul(slope, slope), em.constant(0.001), s)
             em.store(m, first, here)
             em.store(s, second, here)
-            below = em.fma(em.sqrt(s), root, em.constant(1e-8))
-            em.store(em.sub(w, em.div(em.mul(rate, m), below)), theta, here)
+            # Far below 1e-8 squared, and not zero.
+            s = em.greatest(s, em.constant(1e-30))
+            below = em.reciprocal(em.fma(em.sqrt(s), root, em.constant(1e-8)))
+            em.store(em.sub(w, em.mul(em.mul(rate, m), below)), theta, here)
         return context.get_dummy_value()
 
     numbers = (types.intp,) * 3 + (types.float32,) * 4
     return types.void(_ARRAY, _ARRAY, _ARRAY, _ARRAY, *numbers), generate
+
+
+@intrinsic
+def scale_weights(typing, theta, at, size, scaled):
+    """``scaled[:size] = UNIT_SCALE * theta[at : at + size]``, rounded up to vectors."""
+
+    def generate(context, builder, signature, args):
+        em = _Emitter(context, builder, signature, args)
+        theta, at, size, scaled = em.args
+        b = builder
+        vectors = b.udiv(b.add(size, _INDEX(LANES - 1)), _INDEX(LANES))
+        with cgutils.for_range(b, vectors) as loop:
+            q = b.mul(loop.index, _INDEX(LANES))
+            em.store(em.mul(em.load(theta, at, q), em.constant(UNIT_SCALE)), scaled, q)
+        return context.get_dummy_value()
+
+    return types.void(_ARRAY, types.intp, types.intp, _ARRAY), generate
+
+
+@intrinsic
+def penalty_gradient(typing, units, theta, at, parents, slope, out):
+    """``out[e * h + k] += slope[e] * W[e, k]`` for the ``parents`` rows of W at ``theta[at]``."""
+
+    def generate(context, builder, signature, args):
+        em = _Emitter(context, builder, signature, args)
+        _, theta, at, parents, slope, out = em.args
+        b, kind = builder, ir.VectorType(_FLOAT, units.count)
+        with cgutils.for_range(b, parents) as loop:
+            q = b.mul(loop.index, _INDEX(units.count))
+            factor = em.splat(b.load(em.at(slope, loop.index)), units.count)
+            product = b.fmul(factor, em.load(theta, at, q, kind=kind))
+            em.store(b.fadd(em.load(out, q, kind=kind), product), out, q)
+        return context.get_dummy_value()
+
+    return types.void(units, _ARRAY, types.intp, types.intp, _ARRAY, _ARRAY), generate
+
+
+@intrinsic
+def edge_norms(typing, units, theta, at, parents, out, out_at):
+    """``out[out_at + e]`` = norm of row e of the ``parents`` rows of W at ``theta[at]``."""
+
+    def generate(context, builder, signature, args):
+        em = _Emitter(context, builder, signature, args)
+        _, theta, at, parents, out, out_at = em.args
+        b, kind = builder, ir.VectorType(_FLOAT, units.count)
+        total = cgutils.get_or_insert_function(
+            b.module, ir.FunctionType(_FLOAT, [_FLOAT, kind]),
+            f"llvm.vector.reduce.fadd.v{units.count}f32",
+        )  # fmt: skip
+        root = cgutils.get_or_insert_function(
+            b.module, ir.FunctionType(_FLOAT, [_FLOAT]), "llvm.sqrt.f32"
+        )
+        with cgutils.for_range(b, parents) as loop:
+            row = em.load(theta, at, b.mul(loop.index, _INDEX(units.count)), kind=kind)
+            square = b.call(total, [_FLOAT(0.0), b.fmul(row, row)], fastmath=("reassoc",))
+            b.store(b.call(root, [square]), em.at(out, out_at, loop.index))
+        return context.get_dummy_value()
+
+    return types.void(units, _ARRAY, types.intp, types.intp, _ARRAY, types.intp), generate
 
 
 _COUNTER = types.Array(types.int64, 1, "C")
@@ -564,196 +660,389 @@ def wait(counter, arrivals):
             _give_way()
 
 
-@_jit
-def gather(values, order, first, last, width, panels):
-    """Copy variables first..last - 1 of ``values`` (d, n + 1), rows ``order``, into panels."""
-    chunks = order.shape[0] // CHUNK
-    for i in range(first, last):
-        for c in range(chunks):
-            at = (c * width + i) * CHUNK
-            for k in range(CHUNK):
-                panels[at + k] = values[i, order[c * CHUNK + k]]
+@intrinsic
+def gather_chunk(typing, values, width, order, order_at, panel, panel_at):
+    """Copy ``CHUNK`` rows of ``values``, each ``width`` numbers, into a panel's chunk.
+
+    The rows are ``order[order_at:]``; ``width`` is a multiple of ``LANES``.
+    """
+
+    def generate(context, builder, signature, args):
+        em = _Emitter(context, builder, signature, args)
+        values, width, order, order_at, panel, panel_at = em.args
+        b = builder
+        with cgutils.for_range(b, b.udiv(width, _INDEX(LANES))) as loop:
+            column = b.mul(loop.index, _INDEX(LANES))
+            at = b.add(panel_at, b.mul(column, _INDEX(CHUNK)))
+            for v in range(2):
+                vectors = []
+                for k in range(LANES):
+                    row = b.zext(b.load(em.at(order, order_at, v * LANES + k)), _INDEX)
+                    vectors.append(em.load(values, b.add(b.mul(row, width), column)))
+                for k, vector in enumerate(em.transposed(vectors)):
+                    em.store(vector, panel, at, k * CHUNK + v * LANES)
+        return context.get_dummy_value()
+
+    return types.void(_ARRAY, types.intp, _ROWS, types.intp, _ARRAY, types.intp), generate
+
+
+@intrinsic
+def dense_products(typing, left_matrix, right_matrix, d, stride, left, right, new_left, new_right,
+                   left_shift, right_shift, sums):  # fmt: skip
+    """``new = vector @ matrix + shift`` for both, d x d, with ``stride`` numbers a row.
+
+    ``sums`` receives the sums of both new vectors, then of their squares.
+    """
+
+    def generate(context, builder, signature, args):
+        em = _Emitter(context, builder, signature, args)
+        matrices, (d, stride), vectors, outputs = (
+            em.args[0:2], em.args[2:4], em.args[4:6], em.args[6:8],
+        )  # fmt: skip
+        shifts = [em.splat(shift) for shift in em.args[8:10]]
+        b = builder
+        zero = em.constant(0.0)
+        totals = em.variables([zero] * 4)
+        lane = ir.Constant(_INT_VECTOR, list(range(LANES)))
+        with cgutils.for_range(b, b.udiv(stride, _INDEX(CHUNK))) as block:
+            at = b.mul(block.index, _INDEX(CHUNK))
+            slots = [em.variables([shift] * 2) for shift in shifts]
+            with cgutils.for_range(b, d) as loop:
+                row_at = b.add(b.mul(loop.index, stride), at)
+                for matrix, vector, pair in zip(matrices, vectors, slots, strict=True):
+                    value = em.broadcast(vector, loop.index)
+                    for v, slot in enumerate(pair):
+                        row = em.load(matrix, row_at, v * LANES)
+                        b.store(em.fma(value, row, b.load(slot)), slot)
+            for side, output in enumerate(outputs):
+                for v, slot in enumerate(slots[side]):
+                    rest = b.trunc(b.sub(d, b.add(at, _INDEX(v * LANES))), _INT)
+                    inside = b.icmp_signed("<", lane, em.splat(rest))
+                    value = b.select(inside, b.load(slot), zero)
+                    em.store(value, output, at, v * LANES)
+                    total, square = totals[side], totals[2 + side]
+                    b.store(em.add(b.load(total), value), total)
+                    b.store(em.fma(value, value, b.load(square)), square)
+        (result,) = em.sums(em.read(totals))
+        em.store(result, em.args[10], 0)
+        return context.get_dummy_value()
+
+    return types.void(_ARRAY, _ARRAY, types.intp, types.intp, _ARRAY, _ARRAY, _ARRAY, _ARRAY,
+                      types.float32, types.float32, _ARRAY), generate  # fmt: skip
+
+
+class Data(NamedTuple):
+    """Rows of values: training or validation."""
+
+    values: np.ndarray
+    """float32, (n + 1) rows of ``width`` numbers: the d values, 1, zeros. The last row is zero: it
+    pads batches to whole chunks."""
+    width: int
+    """A multiple of ``LANES``."""
+    keep: np.ndarray
+    """uint8 (t, n + 1): 0 where a row intervenes on the target and for padding; (0, 0): no such
+    row."""
+    batch_size: int
+
+
+class Targets(NamedTuple):
+    """Which targets there are, and where each one's record and rows lie."""
+
+    variables: np.ndarray
+    """int64 (t,): the target's own variable."""
+    indptr: np.ndarray
+    """int64 (t + 1,): its edges."""
+    rows: np.ndarray
+    """uint32 (E + t,): its parents, then d; they start at ``indptr[k] + k``."""
+    offsets: np.ndarray
+    """int64 (t + 1,): its record."""
+
+
+class Parameters(NamedTuple):
+    """What is optimised, with Adam's moments: records."""
+
+    theta: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+
+
+class Power(NamedTuple):
+    """The power iteration's matrices, vectors and working memory, each thread its own."""
+
+    iterations: int
+    """0: no penalty."""
+    dense: bool
+    matrices: tuple
+    """float32, two: A in rows of as many numbers as the vectors have, and its transpose; if
+    dense."""
+    forms: tuple
+    """Two, of A's transpose and of A: see :func:`sliced_product`; if not dense."""
+    values: tuple
+    """float32, two: the numbers of these forms."""
+    vectors: tuple
+    """float32, two: left and right."""
+    spare: tuple
+    """float32, two: as long as the vectors."""
+    sums: np.ndarray
+    """float32 (4,)"""
+
+
+class Work(NamedTuple):
+    """A thread's working memory: float32 but for ``order``."""
+
+    order: np.ndarray
+    """uint32 (rows of a batch, padded)"""
+    panel: np.ndarray
+    """(rows, width): a batch"""
+    weight: np.ndarray
+    """(rows,): 1 / (rows of the batch), 0 for padding"""
+    kept_weight: np.ndarray
+    """(rows,): the same, times a target's keep mask"""
+    scaled: np.ndarray
+    """Input weights and bias of a target times ``UNIT_SCALE``"""
+    s: np.ndarray
+    """(rows, h): hidden units, then the derivative by their inputs"""
+    g: np.ndarray
+    """(2, rows): derivatives by the heads"""
+    gradient: np.ndarray
+    """One record"""
+    slope: np.ndarray
+    """Per candidate parent of a target, derivative of the penalty by A, over A"""
 
 
 @_jit
-def power_steps(A, rows, indptr, targets, left, right, new_left, new_right, iterations):
-    """Power iterations on A + 1e-6 and its transpose, in place on ``left`` and ``right``.
+def load_batch(data, order, work):
+    """Copy the rows ``order`` into ``work.panel``; return the number of chunks."""
+    rows = order.shape[0]
+    chunks = (rows + CHUNK - 1) // CHUNK
+    inverse = np.float32(1.0 / rows)
+    for q in range(rows):
+        work.order[q] = order[q]
+        work.weight[q] = inverse
+    for q in range(rows, chunks * CHUNK):
+        work.order[q] = data.values.shape[0] // data.width - 1
+        work.weight[q] = 0
+    for c in range(chunks):
+        gather_chunk(data.values, data.width, work.order, c * CHUNK, work.panel,
+                     c * data.width * CHUNK)  # fmt: skip
+    return chunks
+
+
+@_jit
+def sliced_product(form, values, x, shift, y):
+    """``y = A x + shift`` with A in slices of 8 rows of similar length, padded to the same length.
+
+    Number k of row r of slice s is ``values[8 * (start[s] + k) + r]``, its column the same place of
+    ``index``; ``source`` says which edge's it is, ``rows[8 * s + r]`` which row of A that is. Rows
+    and columns that pad are d, edges that pad are E.
+    """
+    start, _, index, rows = form
+    for s in range(start.shape[0] - 1):
+        y0 = y1 = y2 = y3 = y4 = y5 = y6 = y7 = shift
+        for k in range(8 * start[s], 8 * start[s + 1], 8):
+            y0 += values[k] * x[index[k]]
+            y1 += values[k + 1] * x[index[k + 1]]
+            y2 += values[k + 2] * x[index[k + 2]]
+            y3 += values[k + 3] * x[index[k + 3]]
+            y4 += values[k + 4] * x[index[k + 4]]
+            y5 += values[k + 5] * x[index[k + 5]]
+            y6 += values[k + 6] * x[index[k + 6]]
+            y7 += values[k + 7] * x[index[k + 7]]
+        y[rows[8 * s]] = y0
+        y[rows[8 * s + 1]] = y1
+        y[rows[8 * s + 2]] = y2
+        y[rows[8 * s + 3]] = y3
+        y[rows[8 * s + 4]] = y4
+        y[rows[8 * s + 5]] = y5
+        y[rows[8 * s + 6]] = y6
+        y[rows[8 * s + 7]] = y7
+
+
+@_jit
+def set_matrix(power, targets, A):
+    """Put the weights of all edges where :func:`power_iteration` wants them."""
+    if power.dense:
+        stride = power.spare[0].shape[0]
+        for k in range(targets.variables.shape[0]):
+            j = targets.variables[k]
+            for e in range(targets.indptr[k], targets.indptr[k + 1]):
+                i = targets.rows[e + k]
+                power.matrices[0][i * stride + j] = A[e]
+                power.matrices[1][j * stride + i] = A[e]
+    else:
+        for side in range(2):
+            source, values = power.forms[side][1], power.values[side]
+            for q in range(source.shape[0]):
+                values[q] = A[source[q]]
+
+
+@_jit_sums
+def power_iteration(power, d):
+    """Power iterations on A + 1e-6 and its transpose, in place on ``power.vectors``.
 
     Normalised at least every third time: an all-zero A shrinks the vectors 1e-6 d times a step.
+    Returns left . right.
     """
-    d = left.shape[0]
-    for step in range(iterations):
-        total_left = np.float32(0.0)
-        total_right = np.float32(0.0)
-        for i in range(d):
-            total_left += left[i]
-            total_right += right[i]
-        total_left *= np.float32(1e-6)
-        total_right *= np.float32(1e-6)
-        for i in range(d):
-            new_left[i] = total_left
-            new_right[i] = total_right
-        for k in range(targets.shape[0]):
-            j = targets[k]
-            value = right[j]
-            total = np.float32(0.0)
-            for e in range(indptr[k], indptr[k + 1]):
-                i = rows[e + k]
-                total += A[e] * left[i]
-                new_right[i] += A[e] * value
-            new_left[j] += total
-        if step % 3 == 2 or step == iterations - 1:
-            total_left = np.float32(0.0)
-            total_right = np.float32(0.0)
-            for i in range(d):
-                total_left += new_left[i] * new_left[i]
-                total_right += new_right[i] * new_right[i]
-            scale_left = np.float32(1.0) / np.sqrt(total_left)
-            scale_right = np.float32(1.0) / np.sqrt(total_right)
-            for i in range(d):
-                left[i] = new_left[i] * scale_left
-                right[i] = new_right[i] * scale_right
+    left, right = power.vectors
+    new_left, new_right = power.spare
+    sums = power.sums
+    small = np.float32(1e-6)
+    sum_left = np.float32(0.0)
+    sum_right = np.float32(0.0)
+    for i in range(d):
+        sum_left += left[i]
+        sum_right += right[i]
+    for step in range(power.iterations):
+        if power.dense:
+            dense_products(power.matrices[0], power.matrices[1], d, left.shape[0], left, right,
+                           new_left, new_right, small * sum_left, small * sum_right,
+                           sums)  # fmt: skip
+            sum_left, sum_right, square_left, square_right = sums[0], sums[1], sums[2], sums[3]
         else:
+            sliced_product(power.forms[0], power.values[0], left, small * sum_left, new_left)
+            sliced_product(power.forms[1], power.values[1], right, small * sum_right, new_right)
+            sum_left = square_left = sum_right = square_right = np.float32(0.0)
             for i in range(d):
-                left[i] = new_left[i]
-                right[i] = new_right[i]
+                sum_left += new_left[i]
+                square_left += new_left[i] * new_left[i]
+                sum_right += new_right[i]
+                square_right += new_right[i] * new_right[i]
+        left, new_left = new_left, left
+        right, new_right = new_right, right
+        if step % 3 == 2 or step == power.iterations - 1:
+            scale_left = np.float32(1.0) / np.sqrt(square_left)
+            scale_right = np.float32(1.0) / np.sqrt(square_right)
+            sum_left *= scale_left
+            sum_right *= scale_right
+            for i in range(left.shape[0]):
+                left[i] *= scale_left
+                right[i] *= scale_right
+    product = np.float32(0.0)
+    for i in range(d):
+        product += left[i] * right[i]
+    if power.iterations % 2:
+        new_left[:] = left
+        new_right[:] = right
+    return product
 
 
 @_jit
-def penalty_gradient(units, theta, at, parents, coefficient, g):
-    """Add ``coefficient[e]`` times the weights of a target's e-th parent to the gradient."""
+def mask_rows(keep, k, order, weight, rows, out):
+    """Weights in the loss of a batch's rows for target k: ``weight`` * ``keep``."""
+    for q in range(rows):
+        out[q] = weight[q] * keep[k, order[q]]
+
+
+@_jit
+def step_targets(units, data, chunks, targets, first_target, last_target, parameters, now, later,
+                 scale, power, work, alpha, decay, rate, root):  # fmt: skip
+    """One optimisation step of targets first_target..last_target - 1 on the batch in ``work``.
+
+    ``now`` are the edge weights; with a penalty, the next ones go to ``later``, and the gradient of
+    gamma * h_rho is ``scale`` * left_i * right_j * W / A.
+    """
     hidden = len(units)
-    for e in range(parents):
-        for h in range(hidden):
-            g[e * hidden + h] += coefficient[e] * theta[at + e * hidden + h]
+    stride = data.width * CHUNK
+    theta, first, second = parameters
+    left, right = power.vectors
+    variables, indptr, rows, offsets = targets
+    panel, s, g, gradient = work.panel, work.s, work.g, work.gradient
+    slope, scaled = work.slope, work.scaled
+    masked = data.keep.shape[0] > 0
+    weight = work.kept_weight if masked else work.weight
+    for k in range(first_target, last_target):
+        parents = indptr[k + 1] - indptr[k]
+        at = offsets[k]
+        rows_at = indptr[k] + k
+        heads_at = (parents + 1) * hidden
+        own_at = variables[k] * CHUNK
+        if masked:
+            mask_rows(data.keep, k, work.order, work.weight, chunks * CHUNK, weight)
+        scale_weights(theta, at, heads_at, scaled)
+        for c in range(chunks):
+            forward_chunk(units, panel, c * stride, own_at + c * stride, rows, rows_at, parents,
+                          scaled, theta, at + heads_at, s, c * hidden * CHUNK, weight, c * CHUNK,
+                          g, 2 * c * CHUNK)  # fmt: skip
+        heads_backward(units, s, g, chunks, theta, at + heads_at, gradient, heads_at)
+        for r in range(0, parents, 2):
+            weight_gradient(units, panel, 0, stride, rows, rows_at + r, (0, 0), s, chunks,
+                            gradient, r * hidden)  # fmt: skip
+        if parents % 2 == 0:
+            weight_gradient(units, panel, 0, stride, rows, rows_at + parents, (0,), s, chunks,
+                            gradient, parents * hidden)  # fmt: skip
+        if power.iterations:
+            factor = scale * right[np.uint64(variables[k])]
+            for e in range(parents):
+                norm = now[np.uint64(indptr[k] + e)]
+                value = factor * left[rows[np.uint64(rows_at + e)]] / norm
+                slope[e] = value if norm > 0 else np.float32(0.0)
+            penalty_gradient(units, theta, at, parents, slope, gradient)
+        length = offsets[k + 1] - at
+        for q in range(heads_at + 2 * hidden + 2, length):
+            gradient[np.uint64(q)] = 0
+        adam(theta, first, second, gradient, at, parents * hidden, length, alpha, decay, rate,
+             root)  # fmt: skip
+        if power.iterations:
+            edge_norms(units, theta, at, parents, later, indptr[k])
 
 
 @_jit
-def edge_norms(units, theta, at, parents, A, A_at):
-    """``A[A_at + e]`` = norm of the weights of a target's e-th parent."""
-    hidden = len(units)
-    for e in range(parents):
-        total = np.float32(0.0)
-        for h in range(hidden):
-            w = theta[at + e * hidden + h]
-            total += w * w
-        A[A_at + e] = np.sqrt(total)
-
-
-@_jit
-def epoch(units, thread, threads, counter, values, keep, order, batch_chunks, rows_in_epoch,
-          batch_size, panels, weight, variables, blocks, targets, indptr, rows, offsets, theta,
-          first, second, A, left, right, spectral, iterations, gamma, alpha, decay, lr, step, s, g,
-          gradient, scratch, left_work, right_work):  # fmt: skip
+def epoch(units, data, order, targets, parameters, A, power, work, blocks, counter, threads, gamma,
+          alpha, decay, learning_rate, step):  # fmt: skip
     """One thread's part of an epoch: see :class:`~sdcd.estimator.engine_numba.NumbaEngine`.
 
     Targets need each other only through the spectral penalty. Without it a block of targets, small
     enough for the cache, runs the whole epoch before the next; with it there is one block, and one
-    barrier a step, after which every thread runs the power iteration for itself on the ``A`` that
-    all of them wrote in the step before (``A[step % 2]``: the next one is written meanwhile).
+    barrier a step, after which every thread runs the power iteration for itself on the weights that
+    all of them wrote in the step before (``A[step % 2]``: the next ones are written meanwhile).
     """
-    hidden = len(units)
-    d = values.shape[0]
-    width = d + 1
-    gather(values, order, variables[thread], variables[thread + 1], width, panels)
-    if spectral:
-        for k in range(blocks[0], blocks[1]):
-            edge_norms(units, theta, offsets[k], indptr[k + 1] - indptr[k], A[step % 2], indptr[k])
-    arrived = threads
-    if threads > 1:
-        wait(counter, arrived)
-    chunks_in_epoch = order.shape[0] // CHUNK
-    batches = (chunks_in_epoch + batch_chunks - 1) // batch_chunks
-    has_keep = keep.shape[0] > 0
+    if power.iterations:
+        for k in range(blocks[0], blocks[-1]):
+            edge_norms(units, parameters.theta, targets.offsets[k],
+                       targets.indptr[k + 1] - targets.indptr[k], A[step % 2],
+                       targets.indptr[k])  # fmt: skip
+    arrived = 0
     for block in range(blocks.shape[0] - 1):
-        power1 = 0.9**step
-        power2 = 0.999**step
-        for batch in range(batches):
-            power1 *= 0.9
-            power2 *= 0.999
-            rate = np.float32(lr / (1.0 - power1))
-            root = np.float32(1.0 / np.sqrt(1.0 - power2))
-            start = batch * batch_chunks
-            chunks = min(batch_chunks, chunks_in_epoch - start)
-            now = A[(step + batch) % 2]
-            later = A[(step + batch + 1) % 2]
+        t = step
+        for start in range(0, order.shape[0], data.batch_size):
+            now, later = A[t % 2], A[(t + 1) % 2]
+            t += 1
+            rate = np.float32(learning_rate / (1.0 - 0.9**t))
+            root = np.float32(1.0 / np.sqrt(1.0 - 0.999**t))
+            chunks = load_batch(data, order[start : start + data.batch_size], work)
             scale = np.float32(0.0)
-            if spectral:
-                if threads > 1 and batch > 0:
+            if power.iterations:
+                if threads > 1:
                     arrived += threads
                     wait(counter, arrived)
-                power_steps(now, rows, indptr, targets, left, right, left_work, right_work,
-                            iterations)  # fmt: skip
-                product = np.float32(0.0)
-                for i in range(d):
-                    product += left[i] * right[i]
+                set_matrix(power, targets, now)
+                product = power_iteration(power, targets.variables.shape[0])
                 scale = gamma / (product + np.float32(1e-6))
-            for k in range(blocks[block], blocks[block + 1]):
-                parents = indptr[k + 1] - indptr[k]
-                at = offsets[k]
-                rows_at = indptr[k] + k
-                if has_keep:
-                    rows_here = min(batch_size, rows_in_epoch - batch * batch_size)
-                    inverse = np.float32(1.0 / rows_here)
-                    for c in range(chunks * CHUNK):
-                        scratch[c] = keep[k, order[start * CHUNK + c]] * inverse
-                for c in range(chunks):
-                    x_at = (start + c) * width * CHUNK
-                    own_at = x_at + targets[k] * CHUNK
-                    if has_keep:
-                        forward_chunk(units, panels, x_at, own_at, rows, rows_at, parents, theta,
-                                      at, s, c * hidden * CHUNK, scratch, c * CHUNK, g,
-                                      2 * c * CHUNK)  # fmt: skip
-                    else:
-                        forward_chunk(units, panels, x_at, own_at, rows, rows_at, parents, theta,
-                                      at, s, c * hidden * CHUNK, weight, (start + c) * CHUNK, g,
-                                      2 * c * CHUNK)  # fmt: skip
-                heads_at = (parents + 1) * hidden
-                heads_backward(units, s, g, chunks, theta, at + heads_at, gradient, heads_at)
-                x_at = start * width * CHUNK
-                for r in range(0, parents, 2):
-                    weight_gradient(units, panels, x_at, width * CHUNK, rows, rows_at + r, (0, 0),
-                                    s, chunks, gradient, r * hidden)  # fmt: skip
-                if parents % 2 == 0:
-                    weight_gradient(units, panels, x_at, width * CHUNK, rows, rows_at + parents,
-                                    (0,), s, chunks, gradient, parents * hidden)  # fmt: skip
-                if spectral:
-                    value = scale * right[targets[k]]
-                    for e in range(parents):
-                        norm = now[indptr[k] + e]
-                        scratch[e] = value * left[rows[rows_at + e]] / norm if norm > 0 else 0
-                    penalty_gradient(units, theta, at, parents, scratch, gradient)
-                length = offsets[k + 1] - at
-                for q in range(heads_at + 2 * hidden + 2, length):
-                    gradient[q] = 0
-                adam(theta, first, second, gradient, at, parents * hidden, length, alpha, decay,
-                     rate, root)  # fmt: skip
-                if spectral:
-                    edge_norms(units, theta, at, parents, later, indptr[k])
+            step_targets(units, data, chunks, targets, blocks[block], blocks[block + 1], parameters,
+                         now, later, scale, power, work, alpha, decay, rate, root)  # fmt: skip
 
 
 @_jit
-def loss(units, panels, weight, keep, inverse, width, targets, indptr, rows, offsets, theta, s,
-         row_weight, out):  # fmt: skip
-    """Sum of the weighted negative log densities of all rows of the panels and all targets.
-
-    ``weight`` (rows,) is 1 / (rows of the batch), 0 for padding.
-    """
+def loss(units, data, targets, theta, work):
+    """Sum over batches of ``data``'s rows, in order, of the batch mean of -score."""
     total = 0.0
-    chunks = weight.shape[0] // CHUNK
-    has_keep = keep.shape[0] > 0
-    for k in range(targets.shape[0]):
-        parents = indptr[k + 1] - indptr[k]
-        for c in range(chunks):
-            x_at = c * width * CHUNK
-            for q in range(CHUNK):
-                row_weight[q] = weight[c * CHUNK + q]
-                if has_keep:
-                    row_weight[q] *= keep[k, c * CHUNK + q]
-            loss_chunk(units, panels, x_at, x_at + targets[k] * CHUNK, rows, indptr[k] + k, parents,
-                       theta, offsets[k], s, 0, row_weight, 0, out, 0)  # fmt: skip
-            part = np.float32(0.0)
-            for q in range(CHUNK):
-                part += out[q]
-            total += part
+    n = data.values.shape[0] // data.width - 1
+    stride = data.width * CHUNK
+    weight = work.kept_weight if data.keep.shape[0] else work.weight
+    for start in range(0, n, data.batch_size):
+        chunks = load_batch(data, np.arange(start, min(n, start + data.batch_size)), work)
+        for k in range(targets.variables.shape[0]):
+            parents = targets.indptr[k + 1] - targets.indptr[k]
+            at = targets.offsets[k]
+            heads_at = (parents + 1) * len(units)
+            own_at = targets.variables[k] * CHUNK
+            if data.keep.shape[0]:
+                mask_rows(data.keep, k, work.order, work.weight, chunks * CHUNK, weight)
+            scale_weights(theta, at, heads_at, work.scaled)
+            for c in range(chunks):
+                loss_chunk(units, work.panel, c * stride, c * stride + own_at, targets.rows,
+                           targets.indptr[k] + k, parents, work.scaled, theta, at + heads_at,
+                           work.s, 0, weight, c * CHUNK, work.g, 0)  # fmt: skip
+                for q in range(CHUNK):
+                    total += work.g[q]
     return total
