@@ -27,7 +27,8 @@ def fit(
     ``max_rows`` (10,000) rows at most, drawn without replacement by ``seed``, enter the ordering
     (its memory is quadratic in them); all rows enter the pruning. An edge is kept if the p-value of
     its block in an additive model of the child is below ``p_value`` (0.001); its weight is the
-    block's F statistic as a multiple of the critical value for that p-value. ``splines`` (10) basis functions per parent, before centring.
+    block's F statistic as a multiple of the critical value for that p-value. ``splines`` (10) basis
+    functions per parent, before centring.
 
     Raises
     ------
