@@ -13,6 +13,7 @@ import time
 import numpy as np
 import pandas as pd
 import torch
+
 from sdcd.models import SDCD
 from sdcd.utils import create_intervention_dataset, set_random_seed_all
 

@@ -7,8 +7,8 @@ and then
 
 The lock, ``requirements.txt``, pins everything that pyproject.toml asks for and what those packages
 need, as it is installed. The conda files take Python from conda-forge and the same pinned packages
-through pip, so that whoever uses conda runs the same versions: ``environment.yaml`` has all of them,
-``sdcd.yaml`` what the rules of the workflow need (``snakemake --sdm conda``).
+through pip, so that whoever uses conda runs the same versions: ``environment.yaml`` has all of
+them, ``sdcd.yaml`` what the rules of the workflow need (``snakemake --sdm conda``).
 """
 
 import argparse
