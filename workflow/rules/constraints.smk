@@ -10,6 +10,8 @@ rule constraints:
         f"{RESULTS}/benchmarks/constraints/{{study}}.tsv"
     conda:
         "../../envs/sdcd.yaml"
+    # Minutes on one core: started early, they do not hold up the end.
+    priority: 50
     resources:
         mem_mb=4000,
         runtime=240,
