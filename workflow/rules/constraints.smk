@@ -8,10 +8,10 @@ rule constraints:
         f"{RESULTS}/logs/constraints/{{study}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/constraints/{{study}}.tsv"
-    conda:
-        "../../envs/sdcd.yaml"
     # Minutes on one core: started early, they do not hold up the end.
     priority: 50
+    conda:
+        "../../envs/sdcd.yaml"
     resources:
         mem_mb=4000,
         runtime=240,
