@@ -11,7 +11,7 @@ from sdcd.estimator.state import Candidates, StageState
 
 _CACHE_BYTES = 256 * 1024
 """Parameters and moments of a block of targets that should stay in a core's own cache."""
-_LEAST_BLOCK = 32
+_LEAST_BLOCK = 128
 """Targets for which it does not matter that each block copies the batches anew."""
 
 

@@ -21,26 +21,28 @@ notices changes of no other.
 from itertools import pairwise
 from typing import NamedTuple
 
-import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 
 def _vector_shape() -> tuple[int, int]:
     """Float32 lanes of a vector register, and how many hidden units fill the registers."""
-    features = llvm.get_host_cpu_features()
-    if features.get("avx512f"):
+    # What numba compiles for: NUMBA_CPU_NAME and NUMBA_CPU_FEATURES may differ from the machine.
+    _, _, features = cpu_target.target_context.codegen().magic_tuple()
+    features = features.split(",")
+    if "+avx512f" in features:
         return 16, 10
-    if features.get("avx"):
+    if "+avx" in features:
         return 8, 5
-    return 4, 10 if features.get("neon") else 5
+    return 4, 10 if "+neon" in features else 5
 
 
 LANES, GROUP = _vector_shape()
-_HAS_RCP14 = LANES == 16
+_HAS_ESTIMATES = LANES == 16
 CHUNK = 2 * LANES
 PAD = 16
 
@@ -157,23 +159,29 @@ class _Emitter:
     def div(self, a, b):
         return self.builder.fdiv(a, b)
 
-    def reciprocal(self, x):
-        """1 / x within 2e-7, for x between 1e-37 and 1e37."""
-        if not _HAS_RCP14:
-            return self.div(self.constant(1.0), x)
+    def reciprocals(self, *numbers):
+        """1 / x of each x within 2e-7, for x between 1e-37 and 1e37."""
+        one = self.constant(1.0)
+        if not _HAS_ESTIMATES:
+            return [self.div(one, x) for x in numbers]
         # The processor's estimate has 14 bits; a step of Newton's method doubles them.
         kind = ir.FunctionType(_VECTOR, [_VECTOR, _VECTOR, ir.IntType(LANES)])
         function = cgutils.get_or_insert_function(
             self.builder.module, kind, "llvm.x86.avx512.rcp14.ps.512"
         )
-        zero = ir.Constant(_VECTOR, None)
-        estimate = self.builder.call(function, [x, zero, ir.IntType(LANES)(-1)])
-        error = self.fma(self.builder.fneg(x), estimate, self.constant(1.0))
-        return self.fma(estimate, error, estimate)
+        zero, mask = ir.Constant(_VECTOR, None), ir.IntType(LANES)(-1)
+        guesses = [self.builder.call(function, [x, zero, mask]) for x in numbers]
+        pairs = list(zip(numbers, guesses, strict=True))
+        errors = [self.fma(self.builder.fneg(x), guess, one) for x, guess in pairs]
+        return [self.fma(guess, error, guess) for guess, error in zip(guesses, errors, strict=True)]
+
+    def reciprocal(self, x):
+        """1 / x: see :meth:`reciprocals`."""
+        return self.reciprocals(x)[0]
 
     def sqrt(self, x):
         """Square root within 2e-7, for x between 1e-37 and 1e37."""
-        if not _HAS_RCP14:
+        if not _HAS_ESTIMATES:
             return self._intrinsic("sqrt", x)
         kind = ir.FunctionType(_VECTOR, [_VECTOR, _VECTOR, ir.IntType(LANES)])
         function = cgutils.get_or_insert_function(
@@ -192,17 +200,28 @@ class _Emitter:
             value = self.fma(value, x, self.constant(coefficient))
         return value
 
-    def exp2(self, x):
-        """2^x, x clamped to +-125."""
-        x = self.least(self.greatest(x, self.constant(-125.0)), self.constant(125.0))
+    def exp2(self, *numbers):
+        """2^x of each x, x clamped to +-125.
+
+        Several at a time are computed in step, so that the processor need not look far ahead for
+        work that does not wait for other work.
+        """
+        b = self.builder
+        limits = self.constant(-125.0), self.constant(125.0)
+        numbers = [self.greatest(x, limits[0]) for x in numbers]
+        numbers = [self.least(x, limits[1]) for x in numbers]
         # Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits of the sum.
         shifter = self.constant(12582912.0)
-        shifted = self.add(x, shifter)
-        rest = self.sub(x, self.sub(shifted, shifter))
-        power = self.fma(self.polynomial(rest, _EXP2), rest, self.constant(1.0))
-        exponent = self.builder.shl(self.builder.bitcast(shifted, _INT_VECTOR), self.integers(23))
-        bits = self.builder.add(self.builder.bitcast(power, _INT_VECTOR), exponent)
-        return self.builder.bitcast(bits, _VECTOR)
+        shifted = [self.add(x, shifter) for x in numbers]
+        whole = [self.sub(x, shifter) for x in shifted]
+        rest = [self.sub(x, integer) for x, integer in zip(numbers, whole, strict=True)]
+        power = [self.constant(_EXP2[-1])] * len(rest)
+        for coefficient in (*_EXP2[-2::-1], 1.0):
+            constant = self.constant(coefficient)
+            power = [self.fma(p, x, constant) for p, x in zip(power, rest, strict=True)]
+        exponent = [b.shl(b.bitcast(x, _INT_VECTOR), self.integers(23)) for x in shifted]
+        bits = [b.add(b.bitcast(p, _INT_VECTOR), e) for p, e in zip(power, exponent, strict=True)]
+        return [b.bitcast(x, _VECTOR) for x in bits]
 
     def log_ratio(self, s):
         """log((1 + s) / (1 - s)) for |s| <= 1/3."""
@@ -226,7 +245,7 @@ class _Emitter:
     def softplus(self, x):
         """softplus(x) and its derivative, the sigmoid."""
         one, zero = self.constant(1.0), self.constant(0.0)
-        small = self.exp2(self.mul(self.magnitude(x), self.constant(UNIT_SCALE)))
+        (small,) = self.exp2(self.mul(self.magnitude(x), self.constant(UNIT_SCALE)))
         inverse = self.reciprocal(self.add(one, small))
         two = self.constant(2.0)
         log1p = self.log_ratio(self.mul(small, self.reciprocal(self.add(small, two))))
@@ -337,11 +356,13 @@ def _forward(em, hidden, x, x_at, rows, rows_at, parents, scaled, theta, heads_a
                     slot = slots[v * size + h]
                     b.store(em.fma(weight, values[v], b.load(slot)), slot)
         sums = em.read(slots)
-        for h in range(size):
-            u = em.broadcast(theta, heads_at, start + h)
-            w = em.broadcast(theta, heads_at, hidden + start + h)
-            for v in range(2):
-                unit = em.reciprocal(em.add(one, em.exp2(sums[v * size + h])))
+        for first in range(0, 2 * size, GROUP):
+            places = [divmod(q, 2) for q in range(first, min(first + GROUP, 2 * size))]
+            powers = em.exp2(*(sums[v * size + h] for h, v in places))
+            units = em.reciprocals(*(em.add(one, power) for power in powers))
+            for (h, v), unit in zip(places, units, strict=True):
+                u = em.broadcast(theta, heads_at, start + h)
+                w = em.broadcast(theta, heads_at, hidden + start + h)
                 em.store(unit, s, s_at, (start + h) * CHUNK + v * LANES)
                 means[v] = em.fma(u, unit, means[v])
                 raws[v] = em.fma(w, unit, raws[v])
@@ -350,72 +371,88 @@ def _forward(em, hidden, x, x_at, rows, rows_at, parents, scaled, theta, heads_a
 
 _ARRAY = types.Array(types.float32, 1, "C")
 _ROWS = types.Array(types.uint32, 1, "C")
-_FORWARD_ARGUMENTS = (
-    _ARRAY, types.intp, types.intp,  # x, chunk's offset, target's own row's offset
-    _ROWS, types.intp, types.intp,  # rows, offset, number of parents
-    _ARRAY,  # input weights and bias, times UNIT_SCALE
-    _ARRAY, types.intp,  # theta, offset of u
-    _ARRAY, types.intp,  # hidden units, offset
-    _ARRAY, types.intp,  # weights of the rows in the loss, offset
-    _ARRAY, types.intp,  # output, offset
-)  # fmt: skip
 
 
 @intrinsic
-def forward_chunk(typing, units, x, x_at, own_at, rows, rows_at, parents, scaled, theta, heads_at,
-                  s, s_at, weight, weight_at, g, g_at):  # fmt: skip
-    """Hidden units of a chunk, and the derivative of the loss by both heads.
+def forward_chunk(typing, units, x, x_at, rows, rows_at, parents, scaled, theta, heads_at, s, s_at,
+                  g, g_at):  # fmt: skip
+    """Hidden units and heads of a chunk.
 
     ``s[s_at + h * CHUNK + lane]`` are the hidden units; ``g[g_at + lane]`` and
-    ``g[g_at + CHUNK + lane]`` the derivatives by the mean and by the raw variance.
+    ``g[g_at + CHUNK + lane]`` the mean and the raw variance.
     """
 
     def generate(context, builder, signature, args):
         em = _Emitter(context, builder, signature, args)
-        (_, x, x_at, own_at, rows, rows_at, parents, scaled, theta, heads_at, s, s_at,
-         weight, weight_at, g, g_at) = em.args  # fmt: skip
-        means, raws = _forward(
-            em, units.count, x, x_at, rows, rows_at, parents, scaled, theta, heads_at, s, s_at
-        )
-        one = em.constant(1.0)
+        *inputs, g, g_at = em.args[1:]
+        means, raws = _forward(em, units.count, *inputs)
         for v in range(2):
-            variance, slope = em.softplus(raws[v])
-            precision = em.reciprocal(variance)
-            error = em.sub(means[v], em.load(x, own_at, v * LANES))
-            share = em.mul(precision, em.load(weight, weight_at, v * LANES))
-            by_mean = em.mul(error, share)
-            # 1/2 (1 - error^2 / variance) / variance
-            excess = em.sub(one, em.mul(em.mul(error, error), precision))
-            by_variance = em.mul(em.mul(share, em.constant(0.5)), excess)
-            em.store(by_mean, g, g_at, v * LANES)
-            em.store(em.mul(by_variance, slope), g, g_at, CHUNK + v * LANES)
+            em.store(means[v], g, g_at, v * LANES)
+            em.store(raws[v], g, g_at, CHUNK + v * LANES)
         return context.get_dummy_value()
 
-    return types.void(units, *_FORWARD_ARGUMENTS), generate
+    return types.void(
+        units, _ARRAY, types.intp, _ROWS, types.intp, types.intp, _ARRAY, _ARRAY, types.intp,
+        _ARRAY, types.intp, _ARRAY, types.intp,
+    ), generate  # fmt: skip
 
 
 @intrinsic
-def loss_chunk(typing, units, x, x_at, own_at, rows, rows_at, parents, scaled, theta, heads_at, s,
-               s_at, weight, weight_at, out, out_at):  # fmt: skip
-    """Weighted negative log density of each row of a chunk: ``out[out_at + lane]``."""
+def likelihood_gradient(typing, x, x_at, x_stride, weight, g, chunks):
+    """Replace the heads in ``g`` by the derivatives of the loss by them.
+
+    ``x[x_at + chunk * x_stride + lane]`` is the value to be explained.
+    """
 
     def generate(context, builder, signature, args):
         em = _Emitter(context, builder, signature, args)
-        (_, x, x_at, own_at, rows, rows_at, parents, scaled, theta, heads_at, s, s_at,
-         weight, weight_at, out, out_at) = em.args  # fmt: skip
-        means, raws = _forward(
-            em, units.count, x, x_at, rows, rows_at, parents, scaled, theta, heads_at, s, s_at
-        )
-        for v in range(2):
-            variance, _ = em.softplus(raws[v])
-            error = em.sub(means[v], em.load(x, own_at, v * LANES))
-            square = em.div(em.mul(error, error), variance)
-            loss = em.add(em.add(em.log(variance), em.constant(np.log(2 * np.pi))), square)
-            half_weight = em.mul(em.load(weight, weight_at, v * LANES), em.constant(0.5))
-            em.store(em.mul(loss, half_weight), out, out_at, v * LANES)
+        x, x_at, x_stride, weight, g, chunks = em.args
+        b, one = builder, em.constant(1.0)
+        with cgutils.for_range(b, chunks) as loop:
+            own = em.at(x, x_at, b.mul(loop.index, x_stride))
+            here = em.at(g, b.mul(loop.index, _INDEX(2 * CHUNK)))
+            weight_here = em.at(weight, b.mul(loop.index, _INDEX(CHUNK)))
+            for v in range(2):
+                mean, raw = em.load(here, v * LANES), em.load(here, CHUNK + v * LANES)
+                variance, slope = em.softplus(raw)
+                precision = em.reciprocal(variance)
+                error = em.sub(mean, em.load(own, v * LANES))
+                share = em.mul(precision, em.load(weight_here, v * LANES))
+                # 1/2 (1 - error^2 / variance) / variance
+                excess = em.sub(one, em.mul(em.mul(error, error), precision))
+                by_variance = em.mul(em.mul(share, em.constant(0.5)), excess)
+                em.store(em.mul(error, share), here, v * LANES)
+                em.store(em.mul(by_variance, slope), here, CHUNK + v * LANES)
         return context.get_dummy_value()
 
-    return types.void(units, *_FORWARD_ARGUMENTS), generate
+    return types.void(_ARRAY, types.intp, types.intp, _ARRAY, _ARRAY, types.intp), generate
+
+
+@intrinsic
+def likelihood_loss(typing, x, x_at, x_stride, weight, g, chunks):
+    """Sum over rows of the weighted negative log density; arguments as likelihood_gradient's."""
+
+    def generate(context, builder, signature, args):
+        em = _Emitter(context, builder, signature, args)
+        x, x_at, x_stride, weight, g, chunks = em.args
+        b = builder
+        total = em.variables([em.constant(0.0)])
+        with cgutils.for_range(b, chunks) as loop:
+            own = em.at(x, x_at, b.mul(loop.index, x_stride))
+            here = em.at(g, b.mul(loop.index, _INDEX(2 * CHUNK)))
+            weight_here = em.at(weight, b.mul(loop.index, _INDEX(CHUNK)))
+            for v in range(2):
+                mean, raw = em.load(here, v * LANES), em.load(here, CHUNK + v * LANES)
+                variance, _ = em.softplus(raw)
+                error = em.sub(mean, em.load(own, v * LANES))
+                square = em.div(em.mul(error, error), variance)
+                loss = em.add(em.add(em.log(variance), em.constant(np.log(2 * np.pi))), square)
+                share = em.mul(em.load(weight_here, v * LANES), em.constant(0.5))
+                b.store(em.fma(loss, share, b.load(total[0])), total[0])
+        (result,) = em.sums(em.read(total))
+        return b.extract_element(result, _INT(0))
+
+    return types.float32(_ARRAY, types.intp, types.intp, _ARRAY, _ARRAY, types.intp), generate
 
 
 @intrinsic
@@ -960,9 +997,9 @@ def step_targets(units, data, chunks, targets, first_target, last_target, parame
             mask_rows(data.keep, k, work.order, work.weight, chunks * CHUNK, weight)
         scale_weights(theta, at, heads_at, scaled)
         for c in range(chunks):
-            forward_chunk(units, panel, c * stride, own_at + c * stride, rows, rows_at, parents,
-                          scaled, theta, at + heads_at, s, c * hidden * CHUNK, weight, c * CHUNK,
-                          g, 2 * c * CHUNK)  # fmt: skip
+            forward_chunk(units, panel, c * stride, rows, rows_at, parents, scaled, theta,
+                          at + heads_at, s, c * hidden * CHUNK, g, 2 * c * CHUNK)  # fmt: skip
+        likelihood_gradient(panel, own_at, stride, weight, g, chunks)
         heads_backward(units, s, g, chunks, theta, at + heads_at, gradient, heads_at)
         for r in range(0, parents, 2):
             weight_gradient(units, panel, 0, stride, rows, rows_at + r, (0, 0), s, chunks,
@@ -1040,9 +1077,8 @@ def loss(units, data, targets, theta, work):
                 mask_rows(data.keep, k, work.order, work.weight, chunks * CHUNK, weight)
             scale_weights(theta, at, heads_at, work.scaled)
             for c in range(chunks):
-                loss_chunk(units, work.panel, c * stride, c * stride + own_at, targets.rows,
-                           targets.indptr[k] + k, parents, work.scaled, theta, at + heads_at,
-                           work.s, 0, weight, c * CHUNK, work.g, 0)  # fmt: skip
-                for q in range(CHUNK):
-                    total += work.g[q]
+                forward_chunk(units, work.panel, c * stride, targets.rows, targets.indptr[k] + k,
+                              parents, work.scaled, theta, at + heads_at, work.s, 0, work.g,
+                              2 * c * CHUNK)  # fmt: skip
+            total += likelihood_loss(work.panel, own_at, stride, weight, work.g, chunks)
     return total
