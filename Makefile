@@ -11,11 +11,11 @@ RESULTS = results/$(SCALE)
 BIN = $(VENV)/bin
 SNAKEMAKE = $(BIN)/snakemake --cores $(CORES) --config scale=$(SCALE) results=results
 
-.PHONY: reproduce test check set-up clean
+.PHONY: reproduce test check set-up
 
 reproduce: set-up
 	@$(SNAKEMAKE)
-	@if [ -n "$$(find $(RESULTS)/overview.html $(RESULTS)/figures $(RESULTS)/tables \
+	@if [ -n "$$(find $(RESULTS)/*.html $(RESULTS)/figures $(RESULTS)/tables \
 	    -newer $(RESULTS)/report.html 2>&1)" ]; then \
 	    $(SNAKEMAKE) --report $(RESULTS)/report.html; fi
 	@echo
@@ -34,6 +34,3 @@ check: set-up
 
 set-up:
 	@VENV=$(VENV) PYTHON=$(PYTHON) envs/set_up.sh
-
-clean:
-	rm -rf $(VENV) .snakemake results
