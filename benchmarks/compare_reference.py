@@ -65,6 +65,9 @@ def on_one_core(command, core):
         "OPENBLAS_NUM_THREADS": "1",
         "WANDB_MODE": "disabled",
     }
+    if command[0] != sys.executable:
+        # The reference's environment must not find this package, which has the same name.
+        environment.pop("PYTHONPATH", None)
     subprocess.run(
         [str(part) for part in command],
         check=True,
