@@ -7,7 +7,7 @@ import numpy as np
 
 from sdcd.estimator import kernels
 from sdcd.estimator.engine import StageSettings
-from sdcd.estimator.state import Candidates, StageState
+from sdcd.estimator.state import PARAMETERS, Candidates, StageState
 
 _CACHE_BYTES = 256 * 1024
 """Parameters and moments of a block of targets that should stay in a core's own cache."""
@@ -80,7 +80,7 @@ class NumbaEngine:
 
     def epoch(self, order, gamma):
         """See :meth:`sdcd.estimator.engine.Engine.epoch`."""
-        order = np.ascontiguousarray(order, np.int64)
+        order = np.require(order, np.int64, "CW")
         self._counter[0] = 0
         threads = len(self._work)
         others = [self._pool.submit(self._run, k, order, gamma) for k in range(1, threads)]
@@ -106,7 +106,9 @@ class NumbaEngine:
 
     def edge_weights(self):
         """See :meth:`sdcd.estimator.engine.Engine.edge_weights`."""
-        return self.state().edge_weights()
+        norms = np.empty(len(self._candidates.parents), np.float32)
+        kernels.norms(self._units, self._targets, self._parameters.theta, norms)
+        return norms
 
     def state(self):
         """See :meth:`sdcd.estimator.engine.Engine.state`."""
@@ -141,46 +143,41 @@ def warm_up(hidden: int = 10) -> None:
 
 
 class _Layout:
-    """Where each target's record lies, and its rows in a panel: see :mod:`.kernels`."""
+    """Where each target's record lies: see :mod:`.kernels`."""
 
     def __init__(self, candidates, hidden):
         self.hidden = hidden
         self.counts = counts = np.diff(candidates.indptr)
         lengths = _whole((counts + 3) * hidden + 2, kernels.PAD)
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        self._bias = offsets[:-1] + counts * hidden
-        position = candidates.positions
-        edges = np.arange(len(position))
-        self._edge = offsets[position] + (edges - candidates.indptr[position]) * hidden
-        rows = np.empty(len(position) + len(counts), np.uint32)
-        rows[edges + position] = candidates.parents
-        rows[candidates.indptr[1:] + np.arange(len(counts))] = candidates.d
         self.targets = kernels.Targets(
-            np.ascontiguousarray(candidates.targets, np.int64),
-            np.ascontiguousarray(candidates.indptr, np.int64),
-            rows,
+            np.array(candidates.targets, np.int64),
+            np.array(candidates.indptr, np.int64),
+            candidates.parents.astype(np.uint32),
             offsets,
         )
 
-    def _places(self):
-        h = np.arange(self.hidden)
-        yield "W", self._edge[:, None] + h
-        for k, name in enumerate("buv"):
-            yield name, self._bias[:, None] + k * self.hidden + h
-        yield "c", self._bias + 3 * self.hidden
-        yield "e", self._bias + 3 * self.hidden + 1
-
     def pack(self, W, b, u, v, c, e):
-        arrays = {"W": W, "b": b, "u": u, "v": v, "c": c, "e": e}
         """One array of all targets' records."""
-        out = _aligned(self.targets.offsets[-1])
-        for name, places in self._places():
-            out[places] = arrays[name]
-        return out
+        records = _aligned(self.targets.offsets[-1])
+        self._copy(records, [W, b, u, v, c, e], unpack=False)
+        return records
 
     def unpack(self, records):
         """The arrays of :class:`StageState` that ``records`` holds."""
-        return {name: records[places] for name, places in self._places()}
+        t, h = len(self.counts), self.hidden
+        shapes = [(self.counts.sum(), h), (t, h), (t, h), (t, h), (t,), (t,)]
+        arrays = [np.empty(shape, np.float32) for shape in shapes]
+        self._copy(records, arrays, unpack=True)
+        return dict(zip(PARAMETERS, arrays, strict=True))
+
+    def _copy(self, records, arrays, unpack):
+        # Read-only arrays have a type of their own, which is not compiled for.
+        arrays = [np.require(array, np.float32, "CW") for array in arrays]
+        units = (0,) * self.hidden
+        kernels.copy_records(
+            units, self.targets, records, arrays[0].reshape(-1), *arrays[1:], unpack
+        )
 
     def split(self, threads, in_blocks):
         """Boundaries of consecutive blocks of targets, for each thread.
@@ -206,11 +203,10 @@ class _Layout:
 
 def _data(X, keep, batch_size):
     n, d = X.shape
-    width = _whole(d + 1, kernels.LANES)
+    width = _whole(d, kernels.LANES)
     values = _aligned((n + 1) * width)
     table = values.reshape(n + 1, width)
     table[:n, :d] = X
-    table[:n, d] = 1
     kept = np.zeros((0, 0), np.uint8)
     if keep is not None:
         kept = np.zeros((keep.shape[1], n + 1), np.uint8)

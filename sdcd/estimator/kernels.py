@@ -194,14 +194,8 @@ class _Emitter:
         error = self.fma(self.builder.fneg(root), root, x)
         return self.fma(error, half, root)
 
-    def polynomial(self, x, coefficients):
-        value = self.constant(coefficients[-1])
-        for coefficient in coefficients[-2::-1]:
-            value = self.fma(value, x, self.constant(coefficient))
-        return value
-
-    def exp2(self, *numbers):
-        """2^x of each x, x clamped to +-125.
+    def exp2(self, *numbers, above=True):
+        """2^x of each x, x clamped to +-125 (to -125 if none is ``above``).
 
         Several at a time are computed in step, so that the processor need not look far ahead for
         work that does not wait for other work.
@@ -209,7 +203,8 @@ class _Emitter:
         b = self.builder
         limits = self.constant(-125.0), self.constant(125.0)
         numbers = [self.greatest(x, limits[0]) for x in numbers]
-        numbers = [self.least(x, limits[1]) for x in numbers]
+        if above:
+            numbers = [self.least(x, limits[1]) for x in numbers]
         # Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits of the sum.
         shifter = self.constant(12582912.0)
         shifted = [self.add(x, shifter) for x in numbers]
@@ -223,11 +218,14 @@ class _Emitter:
         bits = [b.add(b.bitcast(p, _INT_VECTOR), e) for p, e in zip(power, exponent, strict=True)]
         return [b.bitcast(x, _VECTOR) for x in bits]
 
-    def log_ratio(self, s):
-        """log((1 + s) / (1 - s)) for |s| <= 1/3."""
-        square = self.mul(s, s)
-        series = self.fma(self.polynomial(square, _LOG), square, self.constant(2.0))
-        return self.mul(s, series)
+    def log_ratio(self, *numbers):
+        """log((1 + s) / (1 - s)) of each s, |s| <= 1/3."""
+        squares = [self.mul(s, s) for s in numbers]
+        series = [self.constant(_LOG[-1])] * len(squares)
+        for coefficient in (*_LOG[-2::-1], 2.0):
+            constant = self.constant(coefficient)
+            series = [self.fma(p, x, constant) for p, x in zip(series, squares, strict=True)]
+        return [self.mul(s, p) for s, p in zip(numbers, series, strict=True)]
 
     def log(self, x):
         """Log of a positive normal number."""
@@ -240,19 +238,23 @@ class _Emitter:
         one = self.constant(1.0)
         s = self.div(self.sub(mantissa, one), self.add(mantissa, one))
         exponent = self.builder.sitofp(exponent, _VECTOR)
-        return self.fma(exponent, self.constant(np.log(2.0)), self.log_ratio(s))
+        return self.fma(exponent, self.constant(np.log(2.0)), *self.log_ratio(s))
 
-    def softplus(self, x):
-        """softplus(x) and its derivative, the sigmoid."""
-        one, zero = self.constant(1.0), self.constant(0.0)
-        (small,) = self.exp2(self.mul(self.magnitude(x), self.constant(UNIT_SCALE)))
-        inverse = self.reciprocal(self.add(one, small))
-        two = self.constant(2.0)
-        log1p = self.log_ratio(self.mul(small, self.reciprocal(self.add(small, two))))
-        value = self.add(self.greatest(x, zero), log1p)
-        positive = self.builder.fcmp_ordered(">=", x, zero)
-        slope = self.builder.select(positive, inverse, self.mul(small, inverse))
-        return value, slope
+    def softplus(self, *numbers):
+        """softplus(x) of each x, and the derivatives, the sigmoid."""
+        one, two, zero = self.constant(1.0), self.constant(2.0), self.constant(0.0)
+        scale = self.constant(UNIT_SCALE)
+        # With small = exp(-|x|): small / (small + 2) is what log_ratio makes log1p(small) of.
+        small = self.exp2(*(self.mul(self.magnitude(x), scale) for x in numbers), above=False)
+        inverse = self.reciprocals(*(self.add(y, one) for y in small))
+        ratio = self.reciprocals(*(self.add(y, two) for y in small))
+        log1p = self.log_ratio(*(self.mul(y, r) for y, r in zip(small, ratio, strict=True)))
+        values, slopes = [], []
+        for x, y, i, log in zip(numbers, small, inverse, log1p, strict=True):
+            positive = self.builder.fcmp_ordered(">=", x, zero)
+            values.append(self.add(self.greatest(x, zero), log))
+            slopes.append(self.mul(i, self.builder.select(positive, one, y)))
+        return values, slopes
 
     def sums(self, vectors):
         """Sum the lanes of each vector: the sums, in order, in as few vectors as they fill."""
@@ -284,6 +286,11 @@ class _Emitter:
             (total,) = leaves
             out.append(total if full else self.shuffle(total, total, lane[: len(part)]))
         return out
+
+    def store_sums(self, vectors, pointer, *offsets):
+        """Store the sum of the lanes of each vector."""
+        for k, vector in enumerate(self.sums(vectors)):
+            self.store(vector, pointer, *offsets, k * LANES)
 
     def _fold(self, a, b, low, high, within=False):
         if a is None and b is None:
@@ -323,13 +330,18 @@ class _Emitter:
             self.builder.store(value, slot)
         return slots
 
+    def increase(self, slot, a, b=None):
+        """Add ``a``, or ``a * b``, to a variable."""
+        old = self.builder.load(slot)
+        self.builder.store(self.add(old, a) if b is None else self.fma(a, b, old), slot)
+
     def read(self, slots):
         return [self.builder.load(slot) for slot in slots]
 
 
-def _groups(hidden):
-    """Split the hidden units into runs that fit the registers."""
-    parts = -(-hidden // GROUP)
+def _groups(hidden, most=GROUP):
+    """Split the hidden units into runs of ``most``, by default as many as the registers hold."""
+    parts = -(-hidden // most)
     edges = [hidden * p // parts for p in range(parts + 1)]
     return list(pairwise(edges))
 
@@ -353,8 +365,7 @@ def _forward(em, hidden, x, x_at, rows, rows_at, parents, scaled, theta, heads_a
             for h in range(size):
                 weight = em.broadcast(weight_at, h)
                 for v in range(2):
-                    slot = slots[v * size + h]
-                    b.store(em.fma(weight, values[v], b.load(slot)), slot)
+                    em.increase(slots[v * size + h], weight, values[v])
         sums = em.read(slots)
         for first in range(0, 2 * size, GROUP):
             places = [divmod(q, 2) for q in range(first, min(first + GROUP, 2 * size))]
@@ -397,6 +408,22 @@ def forward_chunk(typing, units, x, x_at, rows, rows_at, parents, scaled, theta,
     ), generate  # fmt: skip
 
 
+def _each_chunk(em, x, x_at, x_stride, weight, g, chunks):
+    """Loop over chunks: pairs of vectors of raw variances, errors, weights; where the heads are."""
+    b = em.builder
+    with cgutils.for_range(b, chunks) as loop:
+        own = em.at(x, x_at, b.mul(loop.index, x_stride))
+        heads = em.at(g, b.mul(loop.index, _INDEX(2 * CHUNK)))
+        weights = em.at(weight, b.mul(loop.index, _INDEX(CHUNK)))
+        halves = (0, LANES)
+        yield (
+            [em.load(heads, CHUNK + half) for half in halves],
+            [em.sub(em.load(heads, half), em.load(own, half)) for half in halves],
+            [em.load(weights, half) for half in halves],
+            heads,
+        )
+
+
 @intrinsic
 def likelihood_gradient(typing, x, x_at, x_stride, weight, g, chunks):
     """Replace the heads in ``g`` by the derivatives of the loss by them.
@@ -406,23 +433,17 @@ def likelihood_gradient(typing, x, x_at, x_stride, weight, g, chunks):
 
     def generate(context, builder, signature, args):
         em = _Emitter(context, builder, signature, args)
-        x, x_at, x_stride, weight, g, chunks = em.args
-        b, one = builder, em.constant(1.0)
-        with cgutils.for_range(b, chunks) as loop:
-            own = em.at(x, x_at, b.mul(loop.index, x_stride))
-            here = em.at(g, b.mul(loop.index, _INDEX(2 * CHUNK)))
-            weight_here = em.at(weight, b.mul(loop.index, _INDEX(CHUNK)))
+        one, half = em.constant(1.0), em.constant(0.5)
+        for raws, errors, weights, heads in _each_chunk(em, *em.args):
+            variances, slopes = em.softplus(*raws)
+            precisions = em.reciprocals(*variances)
             for v in range(2):
-                mean, raw = em.load(here, v * LANES), em.load(here, CHUNK + v * LANES)
-                variance, slope = em.softplus(raw)
-                precision = em.reciprocal(variance)
-                error = em.sub(mean, em.load(own, v * LANES))
-                share = em.mul(precision, em.load(weight_here, v * LANES))
+                share = em.mul(precisions[v], weights[v])
                 # 1/2 (1 - error^2 / variance) / variance
-                excess = em.sub(one, em.mul(em.mul(error, error), precision))
-                by_variance = em.mul(em.mul(share, em.constant(0.5)), excess)
-                em.store(em.mul(error, share), here, v * LANES)
-                em.store(em.mul(by_variance, slope), here, CHUNK + v * LANES)
+                excess = em.sub(one, em.mul(em.mul(errors[v], errors[v]), precisions[v]))
+                by_variance = em.mul(em.mul(share, half), excess)
+                em.store(em.mul(errors[v], share), heads, v * LANES)
+                em.store(em.mul(by_variance, slopes[v]), heads, CHUNK + v * LANES)
         return context.get_dummy_value()
 
     return types.void(_ARRAY, types.intp, types.intp, _ARRAY, _ARRAY, types.intp), generate
@@ -434,23 +455,15 @@ def likelihood_loss(typing, x, x_at, x_stride, weight, g, chunks):
 
     def generate(context, builder, signature, args):
         em = _Emitter(context, builder, signature, args)
-        x, x_at, x_stride, weight, g, chunks = em.args
-        b = builder
         total = em.variables([em.constant(0.0)])
-        with cgutils.for_range(b, chunks) as loop:
-            own = em.at(x, x_at, b.mul(loop.index, x_stride))
-            here = em.at(g, b.mul(loop.index, _INDEX(2 * CHUNK)))
-            weight_here = em.at(weight, b.mul(loop.index, _INDEX(CHUNK)))
-            for v in range(2):
-                mean, raw = em.load(here, v * LANES), em.load(here, CHUNK + v * LANES)
-                variance, _ = em.softplus(raw)
-                error = em.sub(mean, em.load(own, v * LANES))
+        for raws, errors, weights, _ in _each_chunk(em, *em.args):
+            variances, _ = em.softplus(*raws)
+            for variance, error, share in zip(variances, errors, weights, strict=True):
                 square = em.div(em.mul(error, error), variance)
                 loss = em.add(em.add(em.log(variance), em.constant(np.log(2 * np.pi))), square)
-                share = em.mul(em.load(weight_here, v * LANES), em.constant(0.5))
-                b.store(em.fma(loss, share, b.load(total[0])), total[0])
+                em.increase(total[0], loss, em.mul(share, em.constant(0.5)))
         (result,) = em.sums(em.read(total))
-        return b.extract_element(result, _INT(0))
+        return builder.extract_element(result, _INT(0))
 
     return types.float32(_ARRAY, types.intp, types.intp, _ARRAY, _ARRAY, types.intp), generate
 
@@ -459,44 +472,42 @@ def likelihood_loss(typing, x, x_at, x_stride, weight, g, chunks):
 def heads_backward(typing, units, s, g, chunks, theta, heads_at, out, out_at):
     """Turn hidden units into the derivative of the loss by their inputs, in place.
 
-    ``theta[heads_at:]`` is u, v; ``out[out_at:]`` receives the gradient of u, v, c, e.
+    ``theta[heads_at:]`` is u, v; ``out[out_at:]`` receives the gradient of b, u, v, c, e.
     """
 
     def generate(context, builder, signature, args):
         em = _Emitter(context, builder, signature, args)
         _, s, g, chunks, theta, heads_at, out, out_at = em.args
         b, hidden = builder, units.count
-        by_u, by_v = [None] * hidden, [None] * hidden
-        for start, stop in _groups(hidden):
-            size = stop - start
-            slots = em.variables([em.constant(0.0)] * (2 * size + 2))
+        totals = [None] * (3 * hidden + 2)
+        # Three sums per unit: half as many units fit the registers.
+        for start, stop in _groups(hidden, GROUP // 2):
+            where = [part * hidden + h for h in range(start, stop) for part in range(3)]
+            where += [3 * hidden, 3 * hidden + 1] if start == 0 else []
+            slots = dict(zip(where, em.variables([em.constant(0.0)] * len(where)), strict=True))
             with cgutils.for_range(b, chunks) as loop:
                 g_at = b.mul(loop.index, _INDEX(2 * CHUNK))
                 s_at = b.mul(loop.index, _INDEX(hidden * CHUNK))
                 for v in range(2):
                     by_mean = em.load(g, g_at, v * LANES)
                     by_raw = em.load(g, g_at, CHUNK + v * LANES)
-                    for slot, value in zip(slots[2 * size :], (by_mean, by_raw), strict=True):
-                        b.store(em.add(b.load(slot), value), slot)
-                    for h in range(size):
-                        at = (start + h) * CHUNK + v * LANES
+                    if start == 0:
+                        em.increase(slots[3 * hidden], by_mean)
+                        em.increase(slots[3 * hidden + 1], by_raw)
+                    for h in range(start, stop):
+                        at = h * CHUNK + v * LANES
                         unit = em.load(s, s_at, at)
-                        b.store(em.fma(by_mean, unit, b.load(slots[h])), slots[h])
-                        slot = slots[size + h]
-                        b.store(em.fma(by_raw, unit, b.load(slot)), slot)
-                        u = em.broadcast(theta, heads_at, start + h)
-                        w = em.broadcast(theta, heads_at, hidden + start + h)
+                        em.increase(slots[hidden + h], by_mean, unit)
+                        em.increase(slots[2 * hidden + h], by_raw, unit)
+                        u = em.broadcast(theta, heads_at, h)
+                        w = em.broadcast(theta, heads_at, hidden + h)
                         by_unit = em.fma(by_raw, w, em.mul(by_mean, u))
-                        slope = em.sub(unit, em.mul(unit, unit))
-                        em.store(em.mul(by_unit, slope), s, s_at, at)
-            totals = em.read(slots)
-            by_u[start:stop] = totals[:size]
-            by_v[start:stop] = totals[size : 2 * size]
-            by_c_e = totals[2 * size :]
-        at = 0
-        for vector in em.sums(by_u + by_v + by_c_e):
-            em.store(vector, out, out_at, at)
-            at += LANES
+                        by_input = em.mul(by_unit, em.sub(unit, em.mul(unit, unit)))
+                        em.increase(slots[h], by_input)
+                        em.store(by_input, s, s_at, at)
+            for place, slot in slots.items():
+                totals[place] = b.load(slot)
+        em.store_sums(totals, out, out_at)
         return context.get_dummy_value()
 
     return types.void(units, _ARRAY, _ARRAY, types.intp, _ARRAY, types.intp, _ARRAY,
@@ -530,15 +541,11 @@ def weight_gradient(typing, units, x, x_at, x_stride, rows, rows_at, pairs, s, c
                     for h in range(size):
                         unit = em.load(s, s_at, (start + h) * CHUNK + v * LANES)
                         for r in range(count):
-                            slot = slots[r * size + h]
-                            b.store(em.fma(values[r], unit, b.load(slot)), slot)
+                            em.increase(slots[r * size + h], values[r], unit)
             sums = em.read(slots)
             for r in range(count):
                 totals[r][start:stop] = sums[r * size : (r + 1) * size]
-        at = 0
-        for vector in em.sums([total for row in totals for total in row]):
-            em.store(vector, out, out_at, at)
-            at += LANES
+        em.store_sums([total for row in totals for total in row], out, out_at)
         return context.get_dummy_value()
 
     return types.void(units, _ARRAY, types.intp, types.intp, _ROWS, types.intp, pairs, _ARRAY,
@@ -749,19 +756,16 @@ def dense_products(typing, left_matrix, right_matrix, d, stride, left, right, ne
                 for matrix, vector, pair in zip(matrices, vectors, slots, strict=True):
                     value = em.broadcast(vector, loop.index)
                     for v, slot in enumerate(pair):
-                        row = em.load(matrix, row_at, v * LANES)
-                        b.store(em.fma(value, row, b.load(slot)), slot)
+                        em.increase(slot, value, em.load(matrix, row_at, v * LANES))
             for side, output in enumerate(outputs):
                 for v, slot in enumerate(slots[side]):
                     rest = b.trunc(b.sub(d, b.add(at, _INDEX(v * LANES))), _INT)
                     inside = b.icmp_signed("<", lane, em.splat(rest))
                     value = b.select(inside, b.load(slot), zero)
                     em.store(value, output, at, v * LANES)
-                    total, square = totals[side], totals[2 + side]
-                    b.store(em.add(b.load(total), value), total)
-                    b.store(em.fma(value, value, b.load(square)), square)
-        (result,) = em.sums(em.read(totals))
-        em.store(result, em.args[10], 0)
+                    em.increase(totals[side], value)
+                    em.increase(totals[2 + side], value, value)
+        em.store_sums(em.read(totals), em.args[10], 0)
         return context.get_dummy_value()
 
     return types.void(_ARRAY, _ARRAY, types.intp, types.intp, _ARRAY, _ARRAY, _ARRAY, _ARRAY,
@@ -772,8 +776,8 @@ class Data(NamedTuple):
     """Rows of values: training or validation."""
 
     values: np.ndarray
-    """float32, (n + 1) rows of ``width`` numbers: the d values, 1, zeros. The last row is zero: it
-    pads batches to whole chunks."""
+    """float32, (n + 1) rows of ``width`` numbers: the d values, then zeros. The last row is zero:
+    it pads batches to whole chunks."""
     width: int
     """A multiple of ``LANES``."""
     keep: np.ndarray
@@ -788,9 +792,9 @@ class Targets(NamedTuple):
     variables: np.ndarray
     """int64 (t,): the target's own variable."""
     indptr: np.ndarray
-    """int64 (t + 1,): its edges."""
-    rows: np.ndarray
-    """uint32 (E + t,): its parents, then d; they start at ``indptr[k] + k``."""
+    """int64 (t + 1,): its edges, and so its parents."""
+    parents: np.ndarray
+    """uint32 (E,): its candidate parents."""
     offsets: np.ndarray
     """int64 (t + 1,): its record."""
 
@@ -903,7 +907,7 @@ def set_matrix(power, targets, A):
         for k in range(targets.variables.shape[0]):
             j = targets.variables[k]
             for e in range(targets.indptr[k], targets.indptr[k + 1]):
-                i = targets.rows[e + k]
+                i = targets.parents[e]
                 power.matrices[0][i * stride + j] = A[e]
                 power.matrices[1][j * stride + i] = A[e]
     else:
@@ -990,28 +994,28 @@ def step_targets(units, data, chunks, targets, first_target, last_target, parame
     for k in range(first_target, last_target):
         parents = indptr[k + 1] - indptr[k]
         at = offsets[k]
-        rows_at = indptr[k] + k
+        edges_at = indptr[k]
         heads_at = (parents + 1) * hidden
         own_at = variables[k] * CHUNK
         if masked:
             mask_rows(data.keep, k, work.order, work.weight, chunks * CHUNK, weight)
         scale_weights(theta, at, heads_at, scaled)
         for c in range(chunks):
-            forward_chunk(units, panel, c * stride, rows, rows_at, parents, scaled, theta,
+            forward_chunk(units, panel, c * stride, rows, edges_at, parents, scaled, theta,
                           at + heads_at, s, c * hidden * CHUNK, g, 2 * c * CHUNK)  # fmt: skip
         likelihood_gradient(panel, own_at, stride, weight, g, chunks)
-        heads_backward(units, s, g, chunks, theta, at + heads_at, gradient, heads_at)
-        for r in range(0, parents, 2):
-            weight_gradient(units, panel, 0, stride, rows, rows_at + r, (0, 0), s, chunks,
+        heads_backward(units, s, g, chunks, theta, at + heads_at, gradient, parents * hidden)
+        for r in range(0, parents - 1, 2):
+            weight_gradient(units, panel, 0, stride, rows, edges_at + r, (0, 0), s, chunks,
                             gradient, r * hidden)  # fmt: skip
-        if parents % 2 == 0:
-            weight_gradient(units, panel, 0, stride, rows, rows_at + parents, (0,), s, chunks,
-                            gradient, parents * hidden)  # fmt: skip
+        if parents % 2:
+            weight_gradient(units, panel, 0, stride, rows, edges_at + parents - 1, (0,), s, chunks,
+                            gradient, (parents - 1) * hidden)  # fmt: skip
         if power.iterations:
             factor = scale * right[np.uint64(variables[k])]
             for e in range(parents):
-                norm = now[np.uint64(indptr[k] + e)]
-                value = factor * left[rows[np.uint64(rows_at + e)]] / norm
+                norm = now[np.uint64(edges_at + e)]
+                value = factor * left[rows[np.uint64(edges_at + e)]] / norm
                 slope[e] = value if norm > 0 else np.float32(0.0)
             penalty_gradient(units, theta, at, parents, slope, gradient)
         length = offsets[k + 1] - at
@@ -1020,7 +1024,7 @@ def step_targets(units, data, chunks, targets, first_target, last_target, parame
         adam(theta, first, second, gradient, at, parents * hidden, length, alpha, decay, rate,
              root)  # fmt: skip
         if power.iterations:
-            edge_norms(units, theta, at, parents, later, indptr[k])
+            edge_norms(units, theta, at, parents, later, edges_at)
 
 
 @_jit
@@ -1077,8 +1081,40 @@ def loss(units, data, targets, theta, work):
                 mask_rows(data.keep, k, work.order, work.weight, chunks * CHUNK, weight)
             scale_weights(theta, at, heads_at, work.scaled)
             for c in range(chunks):
-                forward_chunk(units, work.panel, c * stride, targets.rows, targets.indptr[k] + k,
+                forward_chunk(units, work.panel, c * stride, targets.parents, targets.indptr[k],
                               parents, work.scaled, theta, at + heads_at, work.s, 0, work.g,
                               2 * c * CHUNK)  # fmt: skip
             total += likelihood_loss(work.panel, own_at, stride, weight, work.g, chunks)
     return total
+
+
+@_jit
+def norms(units, targets, theta, out):
+    """Norm of the weights of every edge, into ``out``."""
+    for k in range(targets.variables.shape[0]):
+        parents = targets.indptr[k + 1] - targets.indptr[k]
+        edge_norms(units, theta, targets.offsets[k], parents, out, targets.indptr[k])
+
+
+@_jit
+def copy_records(units, targets, records, W, b, u, v, c, e, unpack):
+    """Copy a StageState's arrays into records or, to ``unpack``, out of them; W is (E * h,)."""
+    hidden = len(units)
+    for k in range(targets.variables.shape[0]):
+        record = records[targets.offsets[k] : targets.offsets[k + 1]]
+        weights = W[targets.indptr[k] * hidden : targets.indptr[k + 1] * hidden]
+        heads = record[weights.shape[0] :]
+        if unpack:
+            weights[:] = record[: weights.shape[0]]
+            for h in range(hidden):
+                b[k, h] = heads[h]
+                u[k, h] = heads[hidden + h]
+                v[k, h] = heads[2 * hidden + h]
+            c[k], e[k] = heads[3 * hidden], heads[3 * hidden + 1]
+        else:
+            record[: weights.shape[0]] = weights
+            for h in range(hidden):
+                heads[h] = b[k, h]
+                heads[hidden + h] = u[k, h]
+                heads[2 * hidden + h] = v[k, h]
+            heads[3 * hidden], heads[3 * hidden + 1] = c[k], e[k]
