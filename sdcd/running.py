@@ -339,11 +339,14 @@ def _unpack(received: bytearray, end: _End) -> None:
 
 def _judge(end: _End, time_limit_s, memory_limit_mb) -> dict:
     """The child's answer, or in its absence one made from how it ended."""
-    if end.answer:
+    # A fit can pass its limit and still end between two looks at it.
+    late = time_limit_s is not None and end.answer.get("seconds", 0.0) > time_limit_s
+    if end.answer and not late:
         return end.answer
-    if end.stopped_for == "timeout":
+    if late or end.stopped_for == "timeout":
         reason = f"time limit of {time_limit_s:g} s passed"
-        return {"status": "timeout", "reason": reason, "seconds": end.seconds}
+        seconds = end.answer.get("seconds", end.seconds)
+        return {"status": "timeout", "reason": reason, "seconds": seconds}
     if end.stopped_for == "oom":
         reason = f"memory limit of {memory_limit_mb:g} MB passed ({end.rss_mb:.0f} MB in use)"
         return {"status": "oom", "reason": reason, "seconds": end.seconds}
