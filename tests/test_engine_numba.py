@@ -1,6 +1,10 @@
 """The compiled engine computes what the plain model computes."""
 
 import dataclasses
+import os
+import platform
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -289,3 +293,57 @@ def test_warm_up_compiles_all_that_fits_use():
     engine.epoch(problem.orders(1)[0], 1.0)
     engine.validation_loss()
     assert (len(kernels.epoch.signatures), len(kernels.loss.signatures)) == before
+
+
+def test_read_only_arrays_are_taken_as_they_are():
+    """Arrays from files may be read-only, which numba takes for another type."""
+    problem = Problem.draw(15, 60, 4, 0.5, STAGE_2)
+    orders = problem.orders(1)
+    warm_up()
+    before = len(kernels.epoch.signatures)
+    for array in (*vars(problem.state).values(), *orders, problem.X):
+        if isinstance(array, np.ndarray):
+            array.setflags(write=False)
+    engine = NumbaEngine(*problem.arguments)
+    engine.epoch(orders[0], 1.0)
+    assert len(kernels.epoch.signatures) == before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="names processors of this family")
+@pytest.mark.parametrize(
+    ("name", "features", "lanes"), [("haswell", "+avx,+avx2,+fma", 8), ("generic", "+sse2", 4)]
+)
+def test_processors_with_shorter_vectors(tmp_path, name, features, lanes):
+    """What runs on older processors, compiled for them here."""
+    environment = os.environ | {
+        "NUMBA_CPU_NAME": name,
+        "NUMBA_CPU_FEATURES": features,
+        "NUMBA_CACHE_DIR": str(tmp_path),
+    }
+    program = f"""
+import sys
+import pytest
+from sdcd.estimator import kernels
+assert kernels.LANES == {lanes}
+chosen = "gradient_with_spectral or same_bytes or validation_loss or test_spectral"
+sys.exit(pytest.main(["-q", "-k", chosen, "-p", "no:cacheprovider", {__file__!r}]))
+"""
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+
+def test_works_without_a_directory_for_the_cache(tmp_path):
+    """numba refuses to cache where it can write nowhere: then it compiles anew."""
+    program = """
+import numba.core.caching as caching
+from numba import njit
+from sdcd.estimator import kernels
+
+def nowhere(*args, **kwargs):
+    raise RuntimeError("cannot cache function: no locator available")
+
+caching.FunctionCache.__init__ = nowhere
+double = kernels._jit(lambda x: 2 * x)
+assert double(4) == 8
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

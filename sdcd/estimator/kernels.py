@@ -2,20 +2,28 @@
 
 Layout
 ------
-Rows of data are handled in *chunks* of ``CHUNK`` = 2 vectors of ``LANES`` float32. An epoch's rows,
-in the order drawn, lie in *panels*: ``x[(chunk * (d + 1) + variable) * CHUNK + lane]``, where
-variable d is the constant 1, so that a bias is the weight of one more parent. A batch is a whole
-number of chunks; lanes past its end have zero weight in the loss.
+The rows of a batch are handled in *chunks* of ``CHUNK`` = 2 vectors of ``LANES`` float32. They are
+copied into a *panel*, ``panel[(chunk * width + variable) * CHUNK + lane]``, so that neighbours in
+memory are the same variable in different rows: ``width`` is d rounded up to whole vectors. A batch
+is padded to whole chunks with rows that have zero weight in the loss. Hidden units are laid out
+likewise, ``s[(chunk * h + unit) * CHUNK + lane]``, and the heads, ``g[(chunk * 2 + head) * CHUNK +
+lane]``.
 
 A target with K candidate parents keeps its parameters in one *record* of ``theta``, and Adam's
 moments and the gradient in records of the same shape: input weights (K, h), bias (h), ``u`` (h),
-``v`` (h), ``c``, ``e``, then zeros up to a multiple of ``PAD``. Its *rows* are the K parents and d.
+``v`` (h), ``c``, ``e``, then zeros up to a multiple of ``PAD``. ``heads_at`` is where u starts.
 
-The three inner loops are written in LLVM's vector instructions (the functions decorated with
-``intrinsic``), which keep up to two dozen sums in registers; compilers do not find this from scalar
-loops. The number of hidden units is passed as the length of a tuple, ``units``, so that it is known
-when they are compiled. Everything compiled is in this one file because numba's cache on disk
-notices changes of no other.
+A step on one target: :func:`forward_chunk` (its matrix product and sigmoids), then
+:func:`likelihood_gradient`, :func:`heads_backward`, :func:`weight_gradient` (the other matrix
+product) and :func:`adam`, while the hidden units and the target's parents are in the first-level
+cache.
+
+These functions (``intrinsic``) are written in LLVM's vector instructions and keep up to two dozen
+sums in registers, which compilers do not find from scalar loops. The number of hidden units is
+passed as the length of a tuple, ``units``, so that it is known when they are compiled. Indices read
+from memory are unsigned, because numba checks signed ones for being negative. Functions called for
+every target take numbers and arrays rather than slices, which numba would count references to.
+Everything compiled is in this one file because numba's cache on disk notices changes of no other.
 """
 
 from itertools import pairwise
@@ -389,8 +397,8 @@ def forward_chunk(typing, units, x, x_at, rows, rows_at, parents, scaled, theta,
                   g, g_at):  # fmt: skip
     """Hidden units and heads of a chunk.
 
-    ``s[s_at + h * CHUNK + lane]`` are the hidden units; ``g[g_at + lane]`` and
-    ``g[g_at + CHUNK + lane]`` the mean and the raw variance.
+    ``x[x_at:]``, ``s[s_at:]`` and ``g[g_at:]`` are the chunk's part of the panel, the hidden units
+    and the heads (mean and raw variance); ``scaled`` is :func:`scale_weights`' result.
     """
 
     def generate(context, builder, signature, args):
@@ -776,7 +784,7 @@ class Data(NamedTuple):
     """Rows of values: training or validation."""
 
     values: np.ndarray
-    """float32, (n + 1) rows of ``width`` numbers: the d values, then zeros. The last row is zero:
+    """float32, n + 1 rows of ``width`` numbers: the d values, then zeros. The last row is zero:
     it pads batches to whole chunks."""
     width: int
     """A multiple of ``LANES``."""
