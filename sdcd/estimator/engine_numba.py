@@ -217,10 +217,18 @@ def _data(X, keep, batch_size):
 def _work(layout, width, settings):
     hidden = settings.hidden
     rows = _whole(settings.batch_size, kernels.CHUNK)
+    if 4 * layout.counts.sum() < width * len(layout.counts):
+        # The few parents of a target lie far apart: each in one piece.
+        stride, step = kernels.CHUNK, rows + kernels.CHUNK
+    else:
+        # A target reads a chunk of most variables: these side by side.
+        stride, step = width * kernels.CHUNK, kernels.CHUNK
     record = int(np.diff(layout.targets.offsets).max())
     return kernels.Work(
         order=np.empty(rows, np.uint32),
-        panel=_aligned(rows * width),
+        panel=_aligned(width * max(step, rows)),
+        stride=stride,
+        step=step,
         weight=_aligned(rows),
         kept_weight=_aligned(rows),
         scaled=_aligned(record + kernels.LANES),

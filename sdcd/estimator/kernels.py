@@ -3,11 +3,10 @@
 Layout
 ------
 The rows of a batch are handled in *chunks* of ``CHUNK`` = 2 vectors of ``LANES`` float32. They are
-copied into a *panel*, ``panel[(chunk * width + variable) * CHUNK + lane]``, so that neighbours in
-memory are the same variable in different rows: ``width`` is d rounded up to whole vectors. A batch
-is padded to whole chunks with rows that have zero weight in the loss. Hidden units are laid out
-likewise, ``s[(chunk * h + unit) * CHUNK + lane]``, and the heads, ``g[(chunk * 2 + head) * CHUNK +
-lane]``.
+copied into a *panel*, ``panel[chunk * stride + variable * step + lane]``: neighbours in memory are
+the same variable in different rows. A batch is padded to whole chunks with rows that have zero
+weight in the loss. Hidden units are laid out likewise, ``s[(chunk * h + unit) * CHUNK + lane]``,
+and the heads, ``g[(chunk * 2 + head) * CHUNK + lane]``.
 
 A target with K candidate parents keeps its parameters in one *record* of ``theta``, and Adam's
 moments and the gradient in records of the same shape: input weights (K, h), bias (h), ``u`` (h),
@@ -354,7 +353,7 @@ def _groups(hidden, most=GROUP):
     return list(pairwise(edges))
 
 
-def _forward(em, hidden, x, x_at, rows, rows_at, parents, scaled, theta, heads_at, s, s_at):
+def _forward(em, hidden, x, x_at, x_step, rows, rows_at, parents, scaled, theta, heads_at, s, s_at):
     """Hidden units of one chunk, stored in ``s``; returns the two heads, a pair of vectors each."""
     b = em.builder
     bias_at = b.mul(parents, _INDEX(hidden))
@@ -367,7 +366,7 @@ def _forward(em, hidden, x, x_at, rows, rows_at, parents, scaled, theta, heads_a
         slots = em.variables(biases + biases)
         with cgutils.for_range(b, parents) as loop:
             row = b.zext(b.load(em.at(rows, rows_at, loop.index)), _INDEX)
-            pointer = em.at(x, x_at, b.mul(row, _INDEX(CHUNK)))
+            pointer = em.at(x, x_at, b.mul(row, x_step))
             values = [em.load(pointer, v * LANES) for v in range(2)]
             weight_at = em.at(scaled, b.mul(loop.index, _INDEX(hidden)), start)
             for h in range(size):
@@ -393,8 +392,8 @@ _ROWS = types.Array(types.uint32, 1, "C")
 
 
 @intrinsic
-def forward_chunk(typing, units, x, x_at, rows, rows_at, parents, scaled, theta, heads_at, s, s_at,
-                  g, g_at):  # fmt: skip
+def forward_chunk(typing, units, x, x_at, x_step, rows, rows_at, parents, scaled, theta, heads_at,
+                  s, s_at, g, g_at):  # fmt: skip
     """Hidden units and heads of a chunk.
 
     ``x[x_at:]``, ``s[s_at:]`` and ``g[g_at:]`` are the chunk's part of the panel, the hidden units
@@ -411,8 +410,8 @@ def forward_chunk(typing, units, x, x_at, rows, rows_at, parents, scaled, theta,
         return context.get_dummy_value()
 
     return types.void(
-        units, _ARRAY, types.intp, _ROWS, types.intp, types.intp, _ARRAY, _ARRAY, types.intp,
-        _ARRAY, types.intp, _ARRAY, types.intp,
+        units, _ARRAY, types.intp, types.intp, _ROWS, types.intp, types.intp, _ARRAY, _ARRAY,
+        types.intp, _ARRAY, types.intp, _ARRAY, types.intp,
     ), generate  # fmt: skip
 
 
@@ -523,7 +522,8 @@ def heads_backward(typing, units, s, g, chunks, theta, heads_at, out, out_at):
 
 
 @intrinsic
-def weight_gradient(typing, units, x, x_at, x_stride, rows, rows_at, pairs, s, chunks, out, out_at):
+def weight_gradient(typing, units, x, x_stride, x_step, rows, rows_at, pairs, s, chunks, out,
+                    out_at):  # fmt: skip
     """Gradient of the input weights of one parent, or of two (``pairs`` of length 2).
 
     ``out[out_at + r * h + k] = sum over rows of x[:, rows[rows_at + r]] * s[:, k]``.
@@ -531,12 +531,12 @@ def weight_gradient(typing, units, x, x_at, x_stride, rows, rows_at, pairs, s, c
 
     def generate(context, builder, signature, args):
         em = _Emitter(context, builder, signature, args)
-        _, x, x_at, x_stride, rows, rows_at, _, s, chunks, out, out_at = em.args
+        _, x, x_stride, x_step, rows, rows_at, _, s, chunks, out, out_at = em.args
         b, hidden, count = builder, units.count, pairs.count
         parents = []
         for r in range(count):
             row = b.zext(b.load(em.at(rows, rows_at, r)), _INDEX)
-            parents.append(em.at(x, x_at, b.mul(row, _INDEX(CHUNK))))
+            parents.append(em.at(x, b.mul(row, x_step)))
         totals = [[None] * hidden for _ in range(count)]
         for start, stop in _groups(hidden):
             size = stop - start
@@ -713,7 +713,7 @@ def wait(counter, arrivals):
 
 
 @intrinsic
-def gather_chunk(typing, values, width, order, order_at, panel, panel_at):
+def gather_chunk(typing, values, width, order, order_at, panel, panel_at, step):
     """Copy ``CHUNK`` rows of ``values``, each ``width`` numbers, into a panel's chunk.
 
     The rows are ``order[order_at:]``; ``width`` is a multiple of ``LANES``.
@@ -721,21 +721,23 @@ def gather_chunk(typing, values, width, order, order_at, panel, panel_at):
 
     def generate(context, builder, signature, args):
         em = _Emitter(context, builder, signature, args)
-        values, width, order, order_at, panel, panel_at = em.args
+        values, width, order, order_at, panel, panel_at, step = em.args
         b = builder
         with cgutils.for_range(b, b.udiv(width, _INDEX(LANES))) as loop:
             column = b.mul(loop.index, _INDEX(LANES))
-            at = b.add(panel_at, b.mul(column, _INDEX(CHUNK)))
+            at = b.add(panel_at, b.mul(column, step))
             for v in range(2):
                 vectors = []
                 for k in range(LANES):
                     row = b.zext(b.load(em.at(order, order_at, v * LANES + k)), _INDEX)
                     vectors.append(em.load(values, b.add(b.mul(row, width), column)))
                 for k, vector in enumerate(em.transposed(vectors)):
-                    em.store(vector, panel, at, k * CHUNK + v * LANES)
+                    em.store(vector, panel, at, b.mul(step, _INDEX(k)), v * LANES)
         return context.get_dummy_value()
 
-    return types.void(_ARRAY, types.intp, _ROWS, types.intp, _ARRAY, types.intp), generate
+    return types.void(
+        _ARRAY, types.intp, _ROWS, types.intp, _ARRAY, types.intp, types.intp
+    ), generate
 
 
 @intrinsic
@@ -842,7 +844,11 @@ class Work(NamedTuple):
     order: np.ndarray
     """uint32 (rows of a batch, padded)"""
     panel: np.ndarray
-    """(rows, width): a batch"""
+    """A batch"""
+    stride: int
+    """From a chunk of the panel to the next"""
+    step: int
+    """From a variable to the next within a chunk of the panel"""
     weight: np.ndarray
     """(rows,): 1 / (rows of the batch), 0 for padding"""
     kept_weight: np.ndarray
@@ -873,7 +879,7 @@ def load_batch(data, order, work):
         work.weight[q] = 0
     for c in range(chunks):
         gather_chunk(data.values, data.width, work.order, c * CHUNK, work.panel,
-                     c * data.width * CHUNK)  # fmt: skip
+                     c * work.stride, work.step)  # fmt: skip
     return chunks
 
 
@@ -991,7 +997,7 @@ def step_targets(units, data, chunks, targets, first_target, last_target, parame
     gamma * h_rho is ``scale`` * left_i * right_j * W / A.
     """
     hidden = len(units)
-    stride = data.width * CHUNK
+    stride, step = work.stride, work.step
     theta, first, second = parameters
     left, right = power.vectors
     variables, indptr, rows, offsets = targets
@@ -1004,20 +1010,20 @@ def step_targets(units, data, chunks, targets, first_target, last_target, parame
         at = offsets[k]
         edges_at = indptr[k]
         heads_at = (parents + 1) * hidden
-        own_at = variables[k] * CHUNK
+        own_at = variables[k] * step
         if masked:
             mask_rows(data.keep, k, work.order, work.weight, chunks * CHUNK, weight)
         scale_weights(theta, at, heads_at, scaled)
         for c in range(chunks):
-            forward_chunk(units, panel, c * stride, rows, edges_at, parents, scaled, theta,
+            forward_chunk(units, panel, c * stride, step, rows, edges_at, parents, scaled, theta,
                           at + heads_at, s, c * hidden * CHUNK, g, 2 * c * CHUNK)  # fmt: skip
         likelihood_gradient(panel, own_at, stride, weight, g, chunks)
         heads_backward(units, s, g, chunks, theta, at + heads_at, gradient, parents * hidden)
         for r in range(0, parents - 1, 2):
-            weight_gradient(units, panel, 0, stride, rows, edges_at + r, (0, 0), s, chunks,
+            weight_gradient(units, panel, stride, step, rows, edges_at + r, (0, 0), s, chunks,
                             gradient, r * hidden)  # fmt: skip
         if parents % 2:
-            weight_gradient(units, panel, 0, stride, rows, edges_at + parents - 1, (0,), s, chunks,
+            weight_gradient(units, panel, stride, step, rows, edges_at + parents - 1, (0,), s, chunks,
                             gradient, (parents - 1) * hidden)  # fmt: skip
         if power.iterations:
             factor = scale * right[np.uint64(variables[k])]
@@ -1076,7 +1082,7 @@ def loss(units, data, targets, theta, work):
     """Sum over batches of ``data``'s rows, in order, of the batch mean of -score."""
     total = 0.0
     n = data.values.shape[0] // data.width - 1
-    stride = data.width * CHUNK
+    stride, step = work.stride, work.step
     weight = work.kept_weight if data.keep.shape[0] else work.weight
     for start in range(0, n, data.batch_size):
         chunks = load_batch(data, np.arange(start, min(n, start + data.batch_size)), work)
@@ -1084,14 +1090,14 @@ def loss(units, data, targets, theta, work):
             parents = targets.indptr[k + 1] - targets.indptr[k]
             at = targets.offsets[k]
             heads_at = (parents + 1) * len(units)
-            own_at = targets.variables[k] * CHUNK
+            own_at = targets.variables[k] * step
             if data.keep.shape[0]:
                 mask_rows(data.keep, k, work.order, work.weight, chunks * CHUNK, weight)
             scale_weights(theta, at, heads_at, work.scaled)
             for c in range(chunks):
-                forward_chunk(units, work.panel, c * stride, targets.parents, targets.indptr[k],
-                              parents, work.scaled, theta, at + heads_at, work.s, 0, work.g,
-                              2 * c * CHUNK)  # fmt: skip
+                forward_chunk(units, work.panel, c * stride, step, targets.parents,
+                              targets.indptr[k], parents, work.scaled, theta, at + heads_at, work.s,
+                              0, work.g, 2 * c * CHUNK)  # fmt: skip
             total += likelihood_loss(work.panel, own_at, stride, weight, work.g, chunks)
     return total
 
