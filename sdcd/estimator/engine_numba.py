@@ -72,8 +72,7 @@ class NumbaEngine:
         self._counter = np.zeros(1, np.int64)
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
         self._power = [
-            _power(candidates, state, settings.power_iterations if spectral else 0)
-            for _ in range(threads)
+            _power(candidates, state, settings.power_iterations, spectral) for _ in range(threads)
         ]
         self._work = [_work(self._layout, self._train.width, settings) for _ in range(threads)]
         self._blocks = self._layout.split(threads, in_blocks=not spectral)
@@ -239,7 +238,7 @@ def _work(layout, width, settings):
     )
 
 
-def _power(candidates, state, iterations):
+def _power(candidates, state, iterations, penalised):
     """Memory of the power iteration, as a dense or a sparse matrix, whichever is faster."""
     d, edges = candidates.d, len(candidates.parents)
     length = _whole(d + 1, kernels.CHUNK)
@@ -247,12 +246,13 @@ def _power(candidates, state, iterations):
     dense = d * length / kernels.LANES <= 1.3 * edges + 2 * d
     vectors = [_aligned(length), _aligned(length)]
     vectors[0][:d], vectors[1][:d] = state.left, state.right
-    size = d * length if dense and iterations else 0
+    size = d * length if dense and penalised else 0
     ends = (candidates.children, candidates.parents)
-    if dense or not iterations:
+    if dense or not penalised:
         ends = tuple(end[:0] for end in ends)
     forms = _sliced(d, edges, *ends), _sliced(d, edges, *ends[::-1])
     return kernels.Power(
+        penalised=penalised,
         iterations=iterations,
         dense=dense,
         matrices=(_aligned(size), _aligned(size)),

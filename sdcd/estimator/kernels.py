@@ -797,16 +797,16 @@ class Data(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """Which targets there are, and where each one's record and rows lie."""
+    """Which targets there are, their candidate parents, and where their records lie."""
 
     variables: np.ndarray
-    """int64 (t,): the target's own variable."""
+    """int64 (t,): the variable that target k is."""
     indptr: np.ndarray
-    """int64 (t + 1,): its edges, and so its parents."""
+    """int64 (t + 1,): target k's edges are ``indptr[k]`` to ``indptr[k + 1] - 1``."""
     parents: np.ndarray
-    """uint32 (E,): its candidate parents."""
+    """uint32 (E,): the parent of each edge."""
     offsets: np.ndarray
-    """int64 (t + 1,): its record."""
+    """int64 (t + 1,): target k's record starts at ``offsets[k]``."""
 
 
 class Parameters(NamedTuple):
@@ -820,8 +820,9 @@ class Parameters(NamedTuple):
 class Power(NamedTuple):
     """The power iteration's matrices, vectors and working memory, each thread its own."""
 
+    penalised: bool
+    """Whether there is a penalty; if not, nothing of this is used."""
     iterations: int
-    """0: no penalty."""
     dense: bool
     matrices: tuple
     """float32, two: A in rows of as many numbers as the vectors have, and its transpose; if
@@ -839,7 +840,7 @@ class Power(NamedTuple):
 
 
 class Work(NamedTuple):
-    """A thread's working memory: float32 but for ``order``."""
+    """A thread's working memory; float32 if nothing else is said."""
 
     order: np.ndarray
     """uint32 (rows of a batch, padded)"""
@@ -1023,9 +1024,10 @@ def step_targets(units, data, chunks, targets, first_target, last_target, parame
             weight_gradient(units, panel, stride, step, rows, edges_at + r, (0, 0), s, chunks,
                             gradient, r * hidden)  # fmt: skip
         if parents % 2:
-            weight_gradient(units, panel, stride, step, rows, edges_at + parents - 1, (0,), s, chunks,
-                            gradient, (parents - 1) * hidden)  # fmt: skip
-        if power.iterations:
+            last = parents - 1
+            weight_gradient(units, panel, stride, step, rows, edges_at + last, (0,), s, chunks,
+                            gradient, last * hidden)  # fmt: skip
+        if power.penalised:
             factor = scale * right[np.uint64(variables[k])]
             for e in range(parents):
                 norm = now[np.uint64(edges_at + e)]
@@ -1037,7 +1039,7 @@ def step_targets(units, data, chunks, targets, first_target, last_target, parame
             gradient[np.uint64(q)] = 0
         adam(theta, first, second, gradient, at, parents * hidden, length, alpha, decay, rate,
              root)  # fmt: skip
-        if power.iterations:
+        if power.penalised:
             edge_norms(units, theta, at, parents, later, edges_at)
 
 
@@ -1051,7 +1053,7 @@ def epoch(units, data, order, targets, parameters, A, power, work, blocks, count
     barrier a step, after which every thread runs the power iteration for itself on the weights that
     all of them wrote in the step before (``A[step % 2]``: the next ones are written meanwhile).
     """
-    if power.iterations:
+    if power.penalised:
         for k in range(blocks[0], blocks[-1]):
             edge_norms(units, parameters.theta, targets.offsets[k],
                        targets.indptr[k + 1] - targets.indptr[k], A[step % 2],
@@ -1066,7 +1068,7 @@ def epoch(units, data, order, targets, parameters, A, power, work, blocks, count
             root = np.float32(1.0 / np.sqrt(1.0 - 0.999**t))
             chunks = load_batch(data, order[start : start + data.batch_size], work)
             scale = np.float32(0.0)
-            if power.iterations:
+            if power.penalised:
                 if threads > 1:
                     arrived += threads
                     wait(counter, arrived)
