@@ -71,6 +71,21 @@ def test_scale_paper_is_the_paper():
     assert plan.studies == {name: {} for name in STUDIES}
 
 
+def test_scale_laptop_has_every_number_of_sdcd_up_to_50_variables():
+    laptop, paper = (plan_of(scale=scale) for scale in ("laptop", "paper"))
+    for name, experiment in paper.experiments.items():
+        wanted = {
+            (key, method)
+            for key, method in experiment.fits()
+            if method.startswith("SDCD") and key.d <= 50
+        }
+        assert wanted <= set(laptop.experiments[name].fits()), name
+    for name, method in laptop.methods.items():
+        if name.startswith("SDCD"):
+            assert method.settings == {}, name
+    assert laptop.studies == paper.studies
+
+
 def test_every_scale_has_a_point_of_every_study_and_the_first_experiments():
     for scale in CONFIG["scales"]:
         plan = plan_of(scale=scale)
@@ -158,7 +173,7 @@ GRID = ("scales", "quick", "grids", "observational", 0)
 FAULTS = [
     (
         at(["scale"], "smok"),
-        "scale: found 'smok', expected one of smoke, quick, paper (did you mea",
+        "scale: found 'smok', expected one of smoke, quick, laptop, paper (did you mea",
     ),
     (at(["scal"], "smoke"), "scal: unknown (did you mean 'scale'?)"),
     (at(["gpu"], "yes"), 'gpu: found "yes", expected true or false'),
