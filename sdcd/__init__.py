@@ -12,10 +12,11 @@ Data flows one way, and a module knows only what stands before it in this list:
 ``methods``, ``outside``     the contract of a method and the registry; outside commands as methods
 ``variants``                 SDCD and its ablations as registered methods
 ``baselines``                one file per compared method
+``fingerprint``              a hash of the code that a result depends on
+``provenance``               where a result comes from: its code, commit and data
 ``running``                  one fit in a process of its own, with limits on time and memory
 ``configuration``            config.yaml, checked
 ``costs``, ``experiments``   what a fit is expected to cost; the paper's grids
-``fingerprint``              a hash of the code that a result depends on
 ``runs``, ``summaries``      one row per fit; means, spreads and pairs over seeds
 ``published``                the paper's numbers
 ``figures``, ``tables``      what the paper shows, beside what was reproduced

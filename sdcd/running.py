@@ -29,6 +29,7 @@ import time
 import traceback
 import zipfile
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,7 @@ from sdcd.data import Dataset, read_dataset
 from sdcd.errors import InputError, MethodFailure
 from sdcd.files import read_json, read_npz, write_json, write_npz
 from sdcd.methods import Graph, Method, method
+from sdcd.provenance import code_of, digest
 
 STARTUP_ALLOWANCE_S = 300.0
 """Seconds beyond the time limit that starting Python and loading the data may take."""
@@ -100,8 +102,10 @@ def run_fit(
     dict
         The record, as written: ``method``, ``status``, ``reason``, ``seconds`` (from data loaded to
         graph returned, or to the end of the process), ``peak_rss_mb``, ``seed``, ``params``,
-        ``versions``, ``machine``, ``threads``, ``n_rows``, ``n_variables``, ``limits``,
-        ``diagnostics``, for a method with stages ``epochs``, and ``traceback`` after an exception.
+        ``data`` {``name``, ``sha256``} of the file, ``code`` {``fingerprint``, ``commit``} (see
+        :func:`sdcd.provenance.code_of`), ``finished`` (UTC), ``versions``, ``machine``,
+        ``threads``, ``n_rows``, ``n_variables``, ``limits``, ``diagnostics``, for a method with
+        stages ``epochs``, and ``traceback`` after an exception.
 
     Raises
     ------
@@ -128,6 +132,10 @@ def run_fit(
         "params": params,
         "seed": seed,
     }
+    # Before the fit: files may be edited while it runs.
+    source = Path(job["shown_as"])
+    data = {"name": source.name, "sha256": digest(source) if source.is_file() else None}
+    code = code_of(chosen.module)
     end = _run_child(job, time_limit_s, memory_limit_mb, threads, log)
     if "input_error" in end.answer:
         raise InputError(end.answer["input_error"])
@@ -140,6 +148,9 @@ def run_fit(
         "peak_rss_mb": round(max(end.peak_rss_mb, answer.get("peak_rss_mb", 0.0)), 1),
         "seed": seed,
         "params": params,
+        "data": data,
+        "code": code,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": answer.get("versions") or _versions(),
         "machine": answer.get("machine") or _machine(),
         "threads": threads,

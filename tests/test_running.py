@@ -1,6 +1,7 @@
 """A fit in a child process: every way it can end becomes a record, and nothing of it survives."""
 
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ import pytest
 import sdcd.methods
 from sdcd.data import Dataset, write_dataset
 from sdcd.errors import InputError
+from sdcd.provenance import code_of
 from sdcd.running import load_fit, run_fit
 
 METHODS = """
@@ -127,6 +130,12 @@ def test_a_fit_is_written_with_its_record(tmp_path):
     assert record["limits"] == {"time_s": None, "memory_mb": None}
     assert {"python", "sdcd", "numpy"} <= set(record["versions"])
     assert set(record["machine"]) == {"cpu", "cores", "platform"}
+    assert record["data"] == {
+        "name": "data.npz",
+        "sha256": hashlib.sha256((tmp_path / "data.npz").read_bytes()).hexdigest(),
+    }
+    assert record["code"] == code_of("toys")
+    assert abs(datetime.now(UTC) - datetime.fromisoformat(record["finished"])).seconds < 60
     assert 10 < record["peak_rss_mb"] < 1000 and 0 <= record["seconds"] < 5
     graph, loaded = load_fit(tmp_path / "fit.npz")
     assert loaded == record
