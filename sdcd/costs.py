@@ -71,21 +71,27 @@ def expected(method: str, d: int, n: int) -> tuple[float, float] | None:
 
 
 def grant(
-    method: str, d: int, n: int, time_limit_s: float, memory_limit_mb: float, attempt: int = 1
+    method: str,
+    d: int,
+    n: int,
+    time_limit_s: float,
+    memory_limit_mb: float,
+    attempt: int = 1,
+    share: float = 1.0,
 ) -> Grant:
     """What an attempt at a fit may use: the expected cost with a margin, doubled in each attempt.
 
     Never more than the fit's limits; all of them in attempt :data:`FULL_ATTEMPT` and where no cost
     is known. A fit that needs more than was granted is tried again with more, so that its failure
-    is only ever recorded against the full limits.
+    is only ever recorded against the full limits. ``share`` is that of the fit which the job does.
     """
     cost = expected(method, d, n)
     if cost is None or attempt >= FULL_ATTEMPT:
         return Grant(time_limit_s, memory_limit_mb)
     growth = 2.0 ** (attempt - 1)
     return Grant(
-        min(time_limit_s, growth * max(SHORTEST_S, SAFETY * cost[0])),
-        min(memory_limit_mb, growth * max(LEAST_MEMORY_MB, MEMORY_SAFETY * cost[1])),
+        min(time_limit_s, growth * max(SHORTEST_S, SAFETY * share * cost[0])),
+        min(memory_limit_mb, growth * max(LEAST_MEMORY_MB, MEMORY_SAFETY * share * cost[1])),
     )
 
 

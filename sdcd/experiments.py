@@ -150,6 +150,9 @@ class MethodPlan:
         Data sets with fewer or more variables are left out.
     max_seeds : int or None
         Only the first so many seeds of each grid are run.
+    scatter : dict or None
+        If the first stage is computed in jobs of their own: ``targets_per_job``, and ``min_d``
+        where smaller data sets are not scattered.
     outside : dict or None
         The outside command, as :func:`sdcd.outside.register_outside` takes it.
     shortened : str
@@ -165,8 +168,22 @@ class MethodPlan:
     min_d: int | None = None
     max_d: int | None = None
     max_seeds: int | None = None
+    scatter: Mapping[str, int] | None = None
     outside: Mapping[str, object] | None = None
     shortened: str = ""
+
+    def parts(self, d: int) -> list[range]:
+        """The targets of each job that does a part of the first stage; none if one job does all."""
+        if self.scatter is None or d < self.scatter.get("min_d", 0):
+            return []
+        size = self.scatter["targets_per_job"]
+        return [range(k, min(k + size, d)) for k in range(0, d, size)] if size < d else []
+
+    def first_stage_settings(self) -> dict[str, object]:
+        """The settings that the first stage depends on."""
+        method = registered_methods()[self.name]
+        used = method.first_stage.parameters(method.parameters(self.settings))
+        return {key: value for key, value in self.settings.items() if key in used}
 
 
 @dataclass(frozen=True)
@@ -372,6 +389,10 @@ def _method_plan(config, scale, where, name) -> MethodPlan:
     method = registered_methods()[name]
     for source, part in (("", general), (f"{where}.", of_scale)):
         _check_settings(method, part.get("settings", {}), f"{source}method_options.{name}.settings")
+    for source, part in ((f"{where}.", of_scale), ("", general)):
+        if "scatter" in part:
+            _check_scatter(method, options, f"{source}method_options.{name}.scatter")
+            break
     changes = [
         f"{key} = {_text(value)} instead of {_text(method.defaults[key])}"
         for key, value in options["settings"].items()
@@ -398,6 +419,16 @@ def _check_settings(method: Method, settings: Mapping[str, object], where: str) 
             method.parameters({key: value})
         except InputError as error:
             raise InputError(f"config key {where}.{key}: {error}") from None
+
+
+def _check_scatter(method: Method, options: Mapping[str, object], where: str) -> None:
+    first_stage = method.first_stage
+    if first_stage is None or not first_stage.parameters(method.parameters(options["settings"])):
+        found = json.dumps(options["scatter"])
+        raise InputError(
+            f"config key {where}: found {found}, but {method.name} has no first stage to compute "
+            "apart, expected it for methods that do"
+        )
 
 
 def _is_number(value: object) -> bool:

@@ -43,7 +43,8 @@ class Graph:
     weights : float64 (d, d) or None
         Non-negative strength of each edge, larger meaning surer; ``None`` if the method has none.
     diagnostics : dict
-        JSON-compatible facts about the run (epochs, final penalty, threshold, ...).
+        JSON-compatible facts about the run (epochs, final penalty, threshold, ...). A fit that went
+        on from a checkpoint says in ``resumed_after_s`` how many seconds of work it found there.
     arrays : dict of str to array
         Further arrays to keep beside the graph (for SDCD: stage 1's mask as ``selected``).
     """
@@ -67,8 +68,36 @@ FitFunction = Callable[..., Graph]
 
 
 @dataclass(frozen=True)
+class Part:
+    """A first stage's result for some of the targets: arrays for a file, facts for its record."""
+
+    arrays: dict[str, np.ndarray]
+    diagnostics: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FirstStage:
+    """How a method's first stage is computed some targets at a time, in jobs of their own.
+
+    The method's ``fit`` then gets the files of all parts as ``first_stage=[path, ...]``, and
+    refuses those of other data or settings with :class:`~sdcd.errors.InputError`.
+
+    Attributes
+    ----------
+    fit : callable
+        ``fit(X, intervened, names, seed, targets, **parameters) -> Part`` for ``targets``, a range.
+    parameters : callable
+        Takes all parameters of the method, gives those that the first stage depends on; none if
+        with these the method has no first stage.
+    """
+
+    fit: Callable[..., Part]
+    parameters: Callable[[Mapping[str, object]], dict[str, object]]
+
+
+@dataclass(frozen=True)
 class Method:
-    """A registered method: see the module's docstring for what each field is for."""
+    """A registered method: see :func:`register` for what each field is for."""
 
     name: str
     data: Literal["observational", "interventional"]
@@ -76,6 +105,7 @@ class Method:
     source: str
     fit: FitFunction
     module: str
+    first_stage: FirstStage | None = None
 
     def parameters(self, settings: Mapping[str, object]) -> dict[str, object]:
         """Defaults overridden by ``settings``.
@@ -99,6 +129,7 @@ def register(
     data: Literal["observational", "interventional"],
     defaults: Mapping[str, object],
     source: str,
+    first_stage: FirstStage | None = None,
 ) -> Callable[[FitFunction], FitFunction]:
     """Register the decorated function as the method ``name``.
 
@@ -112,14 +143,15 @@ def register(
         Every parameter with its default, JSON-compatible. ``None`` accepts any type.
     source : str
         Where the method and its default settings come from, in one line.
+    first_stage : FirstStage, optional
+        If the method has a first stage that can be computed in parts.
     """
 
     def decorate(fit: FitFunction) -> FitFunction:
         if name in _METHODS and _METHODS[name].module != fit.__module__:
             raise ValueError(f"two methods are called {name!r}")
-        _METHODS[name] = Method(
-            name, data, MappingProxyType(dict(defaults)), source, fit, fit.__module__
-        )
+        parameters = MappingProxyType(dict(defaults))
+        _METHODS[name] = Method(name, data, parameters, source, fit, fit.__module__, first_stage)
         return fit
 
     return decorate

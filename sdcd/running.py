@@ -28,7 +28,7 @@ import threading
 import time
 import traceback
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -68,8 +68,15 @@ def run_fit(
     threads: int = 1,
     log: str | Path | None = None,
     shown_as: str | Path | None = None,
+    checkpoint: str | Path | None = None,
+    targets: range | None = None,
+    first_stage: Sequence[str | Path] = (),
 ) -> dict[str, object]:
     """Fit one registered method to one data set in a child process and write the result.
+
+    A method with a first stage that can be computed apart (:class:`sdcd.methods.FirstStage`) may be
+    fitted by several calls: one for each block of ``targets``, and one that is given all of their
+    results as ``first_stage``.
 
     Parameters
     ----------
@@ -96,6 +103,14 @@ def run_fit(
         Keep what the process printed here.
     shown_as : path, optional
         What messages call the data, where ``data_path`` is a copy.
+    checkpoint : path, optional
+        Where a method with the parameter ``checkpoint`` keeps its progress; others ignore it. If
+        the file exists, the fit goes on from it, and the limits count from there.
+    targets : range, optional
+        Do the first stage for these variables only. ``out`` then holds the part's arrays, and its
+        record has ``targets``, the first and the last.
+    first_stage : list of path, optional
+        What such calls wrote, for all variables. Is one of them a failure, so is this fit.
 
     Returns
     -------
@@ -106,15 +121,24 @@ def run_fit(
         :func:`sdcd.provenance.code_of`), ``finished`` (UTC), ``versions``, ``machine``,
         ``threads``, ``n_rows``, ``n_variables``, ``limits``, ``diagnostics``, for a method with
         stages ``epochs``, and ``traceback`` after an exception.
+        ``seconds`` includes what the work in a checkpoint took. With ``first_stage``, ``seconds``
+        is the sum over all calls, as if they had run one after the other, ``peak_rss_mb`` the
+        largest of them, and the record's own ``first_stage`` has the seconds of each part.
 
     Raises
     ------
     InputError
-        If the method or a setting is unknown, the data are unreadable, or the method takes no data
-        with interventions and the data have some. Nothing is written then.
+        If the method or a setting is unknown, the data are unreadable, the method takes no data
+        with interventions and the data have some, or the parts of a first stage are not of this
+        fit. Nothing is written then.
     """
     chosen = method(name)
     params = chosen.parameters(settings or {})
+    if targets is not None or first_stage:
+        params_of_first = chosen.first_stage.parameters(params) if chosen.first_stage else {}
+        if not params_of_first:
+            raise InputError(f"method {name} has no first stage to compute apart")
+        params = params if targets is None else params_of_first
     out = Path(out)
     if out.suffix != ".npz":
         raise InputError(f"{out}: the name of a fit must end in .npz")
@@ -131,12 +155,19 @@ def run_fit(
         "outside": getattr(chosen.fit, "spec", None),
         "params": params,
         "seed": seed,
+        "targets": None if targets is None else [targets.start, targets.stop],
+        "first_stage": [os.path.abspath(path) for path in first_stage],
     }
+    if checkpoint is not None and "checkpoint" in chosen.defaults:
+        job["params"] = {**params, "checkpoint": os.path.abspath(checkpoint)}
     # Before the fit: files may be edited while it runs.
     source = Path(job["shown_as"])
     data = {"name": source.name, "sha256": digest(source) if source.is_file() else None}
     code = code_of(chosen.module)
-    end = _run_child(job, time_limit_s, memory_limit_mb, threads, log)
+    parts = [_part_record(path) for path in first_stage]
+    end = _failed_part(job["first_stage"], parts)
+    if end is None:
+        end = _run_child(job, time_limit_s, memory_limit_mb, threads, log)
     if "input_error" in end.answer:
         raise InputError(end.answer["input_error"])
     answer = _judge(end, time_limit_s, memory_limit_mb)
@@ -161,6 +192,14 @@ def run_fit(
     }
     if isinstance(record["diagnostics"].get("epochs"), dict):
         record["epochs"] = record["diagnostics"].pop("epochs")
+    record["seconds"] += round(record["diagnostics"].get("resumed_after_s", 0.0), 4)
+    if targets is not None:
+        record["targets"] = [targets[0], targets[-1]]
+    if parts:
+        seconds = [part["seconds"] for part in parts]
+        record["first_stage"] = {"parts": len(parts), "seconds": seconds}
+        record["seconds"] = round(record["seconds"] + sum(seconds), 4)
+        record["peak_rss_mb"] = max(record["peak_rss_mb"], *(p["peak_rss_mb"] for p in parts))
     if "traceback" in answer:
         record["traceback"] = answer["traceback"]
     if record["status"] == "ok":
@@ -224,6 +263,27 @@ def require_kind(chosen: Method, dataset: Dataset, shown_as: str | Path) -> None
             f"(first on {dataset.names[targets[0]]!r}), "
             f"but method {chosen.name} takes observational data only"
         )
+
+
+def _part_record(path: str | Path) -> dict:
+    record = read_json(Path(path).with_suffix(".json"))
+    if not isinstance(record, dict) or not {"targets", "status", "seconds"} <= record.keys():
+        raise InputError(f"{path}: not a part of a first stage")
+    return record
+
+
+def _failed_part(paths: list[str], parts: list[dict]) -> "_End | None":
+    """The end of a fit whose first stage has failed somewhere, without a child."""
+    for path, part in zip(paths, parts, strict=True):
+        if part["status"] != "ok":
+            end = _End()
+            first, last = part["targets"]
+            reason = f"first stage of targets {first} to {last}: {part['reason']}"
+            end.answer = {"status": part["status"], "reason": reason, "seconds": 0.0}
+            end.started = {key: part[key] for key in ("n_rows", "n_variables")}
+            end.started["names"] = read_npz(path)["names"]
+            return end
+    return None
 
 
 class _End:
@@ -426,7 +486,7 @@ def _child() -> None:
         answers.write(json.dumps(started).encode() + b"\n")
         answers.flush()
         try:
-            answer, arrays = _fit(chosen, dataset, job["seed"], job["params"])
+            answer, arrays = _fit(chosen, dataset, job)
         except InputError as error:
             answer = {"input_error": str(error)}
     except InputError as error:
@@ -472,16 +532,22 @@ def _prepare(job: dict) -> tuple[Dataset, Method]:
     return dataset, chosen
 
 
-def _fit(
-    chosen: Method, dataset: Dataset, seed: int, params: dict
-) -> tuple[dict, dict[str, np.ndarray]]:
+def _fit(chosen: Method, dataset: Dataset, job: dict) -> tuple[dict, dict[str, np.ndarray]]:
     arrays: dict[str, np.ndarray] = {}
+    given = (dataset.X, dataset.intervened, dataset.names, job["seed"])
+    params = dict(job["params"])
+    if job["first_stage"]:
+        params["first_stage"] = job["first_stage"]
     start = time.perf_counter()
     try:
-        graph = chosen.fit(dataset.X, dataset.intervened, dataset.names, seed, **params)
+        if job["targets"] is None:
+            result = chosen.fit(*given, **params)
+        else:
+            result = chosen.first_stage.fit(*given, range(*job["targets"]), **params)
         seconds = time.perf_counter() - start
-        answer = {"status": "ok", "reason": "", "diagnostics": graph.diagnostics}
-        arrays = _checked_arrays(graph, dataset.names)
+        answer = {"status": "ok", "reason": "", "diagnostics": result.diagnostics}
+        is_part = job["targets"] is not None
+        arrays = result.arrays if is_part else _checked_arrays(result, dataset.names)
     except InputError:
         raise
     except MethodFailure as failure:

@@ -7,8 +7,8 @@ They differ in :data:`DIFFERENCES` only; everything else is the default of
 import inspect
 from types import MappingProxyType
 
-from sdcd.estimator import SDCD
-from sdcd.methods import Graph, register
+from sdcd.estimator import SDCD, StageOne, gather
+from sdcd.methods import FirstStage, Graph, Part, register
 
 # Not settings of the method: the caller gives the seed, and reports are for people.
 _NOT_SETTINGS = ("self", "seed", "progress")
@@ -61,9 +61,26 @@ def _register(name: str) -> None:
         data="interventional",
         defaults={**_DEFAULTS, **DIFFERENCES[name]},
         source=_SOURCES[name],
+        first_stage=FirstStage(fit_stage_1, _stage_1_parameters),
     )
-    def fit(X, intervened, names, seed, **params) -> Graph:
-        return graph_of(SDCD(seed=seed, **params).fit(X, intervened))
+    def fit(X, intervened, names, seed, *, first_stage=(), **params) -> Graph:
+        stage_1 = gather([StageOne.load(path) for path in first_stage]) if first_stage else None
+        return graph_of(SDCD(seed=seed, **params).fit(X, intervened, stage_1=stage_1))
+
+
+def fit_stage_1(X, intervened, names, seed, targets, **params) -> Part:
+    """Stage 1 for some targets: see :class:`~sdcd.methods.FirstStage`."""
+    model = SDCD(seed=seed, **params)
+    block = model.fit_stage_1(X, intervened, targets)
+    return Part(block.tree(), {"epochs": {"stage1": int(block.epochs.max())}, **_resumed(model)})
+
+
+def _stage_1_parameters(params) -> dict:
+    return {name: params[name] for name in SDCD(**params).stage_1_params() if name in params}
+
+
+def _resumed(model: SDCD) -> dict:
+    return {"resumed_after_s": model.resumed_after_} if model.resumed_after_ else {}
 
 
 def graph_of(model: SDCD) -> Graph:
@@ -82,9 +99,22 @@ def graph_of(model: SDCD) -> Graph:
             "mask_density": len(model.edges_.parents) / model.n_features_in_**2,
             "gamma_frozen": bool(model.history_[-1]["frozen"]),
             "log_domain_escapes": model.log_domain_escapes_,
+            **_blocks(model),
+            **_resumed(model),
         },
         arrays={"selected": model.selected_},
     )
+
+
+def _blocks(model: SDCD) -> dict:
+    """Which targets stopped early together in stage 1, where not all did."""
+    stage_1 = model.stage_1_
+    if stage_1 is None or len(stage_1.blocks) == 1:
+        return {}
+    return {
+        "stage_1_blocks": stage_1.blocks.tolist(),
+        "stage_1_block_epochs": stage_1.epochs.tolist(),
+    }
 
 
 for _name in DIFFERENCES:

@@ -170,12 +170,23 @@ def test_gather_refuses_what_does_not_fit_together():
     with pytest.raises(InputError, match="no blocks"):
         gather([])
     other = SDCD(**QUICK, seed=1).fit_stage_1(X, targets=[0, 1])
-    with pytest.raises(InputError, match="different data or with different settings"):
+    with pytest.raises(InputError, match=r"different settings: targets 0 to 1 and targets 2 to 4"):
         gather([other, b])
     with pytest.raises(InputError, match="other data or with other settings"):
         SDCD(**QUICK, alpha_1=0.5).fit(X, stage_1=gather([a, b]))
     with pytest.raises(InputError, match="other data"):
         SDCD(**QUICK).fit(X + 1, stage_1=gather([a, b]))
+    with pytest.raises(InputError, match="preselect=False"):
+        SDCD(**QUICK, preselect=False).fit(X, stage_1=gather([a, b]))
+
+
+def test_stage_1_depends_on_the_parameters_it_says():
+    X, changed = chain(d=4), {"alpha_2": 1.0, "eta_2": 0.5, "tau_2": 0.5, "penalty": "exp"}
+    assert not changed.keys() & SDCD().stage_1_params().keys()
+    assert {"tau_1", "mask", "hidden", "seed", "engine"} <= SDCD().stage_1_params().keys()
+    one, other = (SDCD(**{**QUICK, **c}).fit_stage_1(X) for c in ({}, changed))
+    assert one.identity == other.identity and np.array_equal(one.matrix, other.matrix)
+    assert SDCD(preselect=False).stage_1_params() == {}
 
 
 def test_a_result_of_stage_1_that_is_something_else_is_refused(tmp_path):

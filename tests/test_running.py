@@ -25,7 +25,7 @@ METHODS = """
 import os, signal, subprocess, sys, time, warnings
 import numpy as np
 from sdcd.errors import InputError, MethodFailure
-from sdcd.methods import Graph, register
+from sdcd.methods import FirstStage, Graph, Part, register
 
 
 @register(name="toy", data="interventional", defaults={"what": "ok", "mark": ""}, source="test")
@@ -91,6 +91,27 @@ def toy_observational(X, intervened, names, seed):
 """
 
 
+METHODS += """
+
+def part(X, intervened, names, seed, targets, *, what):
+    if what == "broken" and 1 in targets:
+        raise MethodFailure("nan", "lost")
+    return Part({"sums": X[:, list(targets)].sum(0)}, {"epochs": {"stage1": 7}})
+
+
+@register(
+    name="toy-parts", data="observational", defaults={"what": "ok", "power": 1}, source="test",
+    first_stage=FirstStage(
+        part, lambda params: {"what": params["what"]} if params["what"] != "none" else {}
+    ),
+)
+def toy_parts(X, intervened, names, seed, *, what, power, first_stage=()):
+    weights = np.zeros((3, 3))
+    weights[0] = np.concatenate([np.load(path)["sums"] for path in first_stage]) ** power
+    return Graph(weights != 0, weights)
+"""
+
+
 @pytest.fixture(scope="module", autouse=True)
 def toy_methods(tmp_path_factory):
     """Two methods of an importable module that is not part of the package."""
@@ -100,7 +121,7 @@ def toy_methods(tmp_path_factory):
     __import__("toy_methods_of_test_running")
     yield
     sys.path.remove(str(folder))
-    for name in ("toy", "toy-observational"):
+    for name in ("toy", "toy-observational", "toy-parts"):
         del sdcd.methods._METHODS[name]
 
 
@@ -289,3 +310,43 @@ def eventually(condition, seconds: float = 20.0) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def in_parts(tmp_path, **settings):
+    source = data(tmp_path / "data.npz")
+    parts = [tmp_path / f"{name}.npz" for name in "ab"]
+    for path, targets in zip(parts, (range(2), range(2, 3)), strict=True):
+        run_fit(source, "toy-parts", out=path, targets=targets, settings=settings)
+    out = tmp_path / "fit.npz"
+    return run_fit(source, "toy-parts", out=out, first_stage=parts, settings=settings), parts
+
+
+def test_a_fit_in_parts_counts_them_all(tmp_path):
+    record, parts = in_parts(tmp_path, power=2)
+    graph, _ = load_fit(tmp_path / "fit.npz")
+    X = np.load(tmp_path / "data.npz")["X"]
+    np.testing.assert_allclose(graph.weights[0], X.sum(0) ** 2, rtol=1e-5)
+    records = [json.loads(path.with_suffix(".json").read_text()) for path in parts]
+    assert [r["targets"] for r in records] == [[0, 1], [2, 2]]
+    assert [r["params"] for r in records] == [{"what": "ok"}] * 2
+    assert [r["epochs"] for r in records] == [{"stage1": 7}] * 2
+    assert record["first_stage"] == {"parts": 2, "seconds": [r["seconds"] for r in records]}
+    assert record["seconds"] >= sum(r["seconds"] for r in records)
+    assert record["peak_rss_mb"] >= max(r["peak_rss_mb"] for r in records)
+
+
+def test_a_failed_part_is_the_failure_of_the_fit(tmp_path):
+    record, _ = in_parts(tmp_path, what="broken")
+    assert (record["status"], record["reason"]) == ("nan", "first stage of targets 0 to 1: lost")
+    assert (record["n_rows"], record["n_variables"]) == (50, 3)
+    assert load_fit(tmp_path / "fit.npz")[0] is None
+
+
+def test_parts_of_what_has_none_are_refused(tmp_path):
+    source, out = data(tmp_path / "data.npz"), tmp_path / "fit.npz"
+    for name, settings in (("toy", {}), ("toy-parts", {"what": "none"})):
+        with pytest.raises(InputError, match=f"method {name} has no first stage"):
+            run_fit(source, name, out=out, targets=range(2), settings=settings)
+    run_fit(source, "toy", out=out)
+    with pytest.raises(InputError, match=r"fit\.npz: not a part of a first stage"):
+        run_fit(source, "toy-parts", out=tmp_path / "x.npz", first_stage=[out])

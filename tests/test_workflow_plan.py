@@ -113,6 +113,19 @@ def test_bounds_of_a_method_leave_fits_out():
     assert found == {(20, 0), (20, 1), (30, 0), (30, 1)}
 
 
+def test_parts_of_a_scattered_first_stage():
+    options = {"SDCD": {"scatter": {"targets_per_job": 20, "min_d": 50}}}
+    plan = plan_of(scale="paper", method_options=options).methods["SDCD"]
+    assert plan.parts(50) == [range(20), range(20, 40), range(40, 50)]
+    assert plan.parts(49) == []
+    options["SDCD"] = {"scatter": {"targets_per_job": 20}, "settings": {"alpha_1": 1, "eta_2": 1}}
+    plan = plan_of(scale="paper", method_options=options).methods["SDCD"]
+    assert plan.parts(20) == []
+    assert plan.parts(21) == [range(20), range(20, 21)]
+    assert plan.first_stage_settings() == {"alpha_1": 1}
+    assert plan_of(scale="paper").methods["SDCD"].parts(10**6) == []
+
+
 def test_a_list_of_seeds_is_taken_as_it_is():
     config = copy.deepcopy(CONFIG)
     config["scales"]["quick"]["grids"] = {"observational": [{"d": [10], "s": [4], "seeds": [7, 3]}]}
@@ -211,6 +224,25 @@ FAULTS = [
         "method_options.SDCD.settings.epochs_1: found -5, expected a number from 0 on",
     ),
     (at(["method_options"], {"SDDC": {}}), "method_options: unknown method 'SDDC'"),
+    (
+        at(["method_options"], {"GIES": {"scatter": {"targets_per_job": 5}}}),
+        'method_options.GIES.scatter: found {"targets_per_job": 5}, but GIES has no first stage',
+    ),
+    (
+        at(["method_options"], {"SDCD-no-s1": {"scatter": {"targets_per_job": 5}}}),
+        "method_options.SDCD-no-s1.scatter: found",
+    ),
+    (
+        at(
+            ["scales", "quick", "method_options"],
+            {"SDCD": {"scatter": {"targets_per_job": 5}, "settings": {"preselect": False}}},
+        ),
+        "scales.quick.method_options.SDCD.scatter: found",
+    ),
+    (
+        at(["method_options"], {"SDCD": {"scatter": {"min_d": 5}}}),
+        "method_options.SDCD.scatter.targets_per_job: missing, expected",
+    ),
     (
         at(["scales", "quick", "n_observational"], -5),
         "scales.quick.n_observational: found -5, expected a number of rows",
@@ -342,6 +374,8 @@ def test_grants_grow_with_the_attempt_up_to_the_limits():
     for grant in grants:
         assert grant.runtime_min * 60 > grant.time_limit_s
         assert grant.mem_mb > grant.memory_limit_mb
+    part = costs.grant("SCORE", 10, 10_000, 21_600, 32_000, share=0.75)
+    assert (part.time_limit_s, part.memory_limit_mb) == (900, 5625)
     # A short fit is not cut short, and a limit that is lower than the expected cost holds.
     assert costs.grant("GIES", 10, 10_000, 300, 6000).time_limit_s == 300
     assert costs.grant("DAGMA", 20, 10_000, 300, 6000).time_limit_s == 300

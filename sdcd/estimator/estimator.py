@@ -4,6 +4,7 @@ import inspect
 import os
 import re
 import sys
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +134,8 @@ class SDCD:
         ``validation_loss``, ``gamma``, ``frozen``, ``n_edges`` (weights above tau_1, tau_2).
     log_domain_escapes_ : int
         Steps at which A was outside the domain of h_log (0 for the other penalties).
+    resumed_after_ : float
+        Seconds of work in the checkpoint that the last fit went on from; 0 if there was none.
     n_features_in_ : int
 
     Notes
@@ -229,6 +232,8 @@ class SDCD:
         """
         self._check_parameters()
         problem = _Problem.of(X, intervened, self)
+        if stage_1 is not None and not self.preselect:
+            raise InputError("stage_1: given to a fit with preselect=False, which has no stage 1")
         if stage_1 is not None and stage_1.identity != problem.identity:
             raise InputError(
                 "stage_1: learned from other data or with other settings than this fit's"
@@ -276,6 +281,10 @@ class SDCD:
         result = run.stage_1(targets)
         run.end()
         return result
+
+    def stage_1_params(self) -> dict:
+        """The parameters that :meth:`fit_stage_1` depends on, by name; empty without a stage 1."""
+        return {name: getattr(self, name) for name in _FIT_STAGE_1} if self.preselect else {}
 
     @property
     def weights_(self) -> np.ndarray:
@@ -356,6 +365,7 @@ _STAGE_1 = (
     *("alpha_1", "beta_1", "eta_1", "tau_1", "epochs_1", "mask", "hidden", "batch_size"),
     *("validation_fraction", "check_every", "patience", "seed"),
 )
+_FIT_STAGE_1 = (*_STAGE_1, "target_block", "engine", "device", "tf32", *_NO_MATTER)
 
 
 @dataclass(frozen=True)
@@ -408,6 +418,8 @@ class _Run:
         self.escapes = 0
         self.finished: list[StageOne] = []
         self.checkpoint = self.saved = None
+        self.started = time.monotonic()
+        params.resumed_after_ = 0.0
         if params.checkpoint is not None:
             identity = {
                 name: value for name, value in params.get_params().items() if name not in _NO_MATTER
@@ -418,6 +430,7 @@ class _Run:
         if self.saved is not None:
             self.finished = [StageOne.of_tree(tree) for tree in self.saved["finished"]]
             self.history = self.saved["history"]
+            params.resumed_after_ = self.saved["seconds"]
 
     def stage_1(self, targets: np.ndarray) -> StageOne:
         """Stage 1, block of targets by block."""
@@ -513,6 +526,7 @@ class _Run:
                 "escapes": escapes(),
                 "finished": [block.tree() for block in self.finished],
                 "history": self.history,
+                "seconds": p.resumed_after_ + time.monotonic() - self.started,
             }
 
         def after_epoch() -> None:

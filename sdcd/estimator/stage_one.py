@@ -99,8 +99,16 @@ def gather(blocks: Sequence[StageOne]) -> StageOne:
     blocks = sorted(blocks, key=lambda block: block.candidates.targets[0])
     d = blocks[0].candidates.d
     targets = np.concatenate([block.candidates.targets for block in blocks])
-    if len({block.identity for block in blocks}) > 1:
-        raise InputError("stage 1: blocks were fitted to different data or with different settings")
+    for block in blocks:
+        if block.identity != blocks[0].identity:
+            first, other = (
+                f"targets {b.candidates.targets[0]} to {b.candidates.targets[-1]}"
+                for b in (blocks[0], block)
+            )
+            raise InputError(
+                "stage 1: blocks were fitted to different data or with different settings: "
+                f"{first} and {other}"
+            )
     if not np.array_equal(targets, np.arange(d)):
         count = np.bincount(targets, minlength=d)
         wrong = int(np.flatnonzero(count != 1)[0]) if (count != 1).any() else int(targets[0])

@@ -38,6 +38,7 @@ TABLES = {name: of for name, of in exhibits("tables").items() if set(of) <= set(
 wildcard_constraints:
     dataset=DATASET_PATTERN,
     method="|".join(map(re.escape, PLAN.methods)) or "none",
+    targets=r"\d+-\d+",
     experiment="|".join(PLAN.experiments) or "none",
     study="|".join(PLAN.studies) or "none",
 
@@ -75,9 +76,8 @@ def method_of(wildcards):
     return PLAN.methods[wildcards.method]
 
 
-def fit_arguments(wildcards):
-    method = method_of(wildcards)
-    arguments = ["--method", method.name, "--settings", json.dumps(method.settings, sort_keys=True)]
+def method_arguments(method, settings):
+    arguments = ["--method", method.name, "--settings", json.dumps(settings, sort_keys=True)]
     arguments += ["--time-limit-s", method.time_limit_s]
     arguments += ["--memory-limit-mb", method.memory_limit_mb]
     if method.outside is not None:
@@ -91,11 +91,33 @@ def fit_code(wildcards):
     return code("fit.py", *modules)
 
 
+def fit_arguments(wildcards):
+    method = method_of(wildcards)
+    # Not from the rule's input: Snakemake does not compare parameters that depend on it.
+    parts = list(parts_of(wildcards))
+    first_stage = ["--first-stage", *parts] if parts else []
+    return method_arguments(method, method.settings) + first_stage
+
+
+def first_stage_arguments(wildcards):
+    method = method_of(wildcards)
+    arguments = method_arguments(method, method.first_stage_settings())
+    return [*arguments, "--targets", wildcards.targets]
+
+
 def fit_grant(wildcards, attempt):
     method = method_of(wildcards)
     key = DatasetKey.parse(wildcards.dataset)
     limits = method.time_limit_s, method.memory_limit_mb
-    return grant(method.name, key.d, PLAN.n_rows(key), *limits, attempt)
+    first, _, last = wildcards.get("targets", f"1-{key.d}").partition("-")
+    share = (int(last) - int(first) + 1) / key.d
+    return grant(method.name, key.d, PLAN.n_rows(key), *limits, attempt, share)
+
+
+def parts_of(wildcards):
+    for targets in method_of(wildcards).parts(DatasetKey.parse(wildcards.dataset).d):
+        name = f"{wildcards.dataset}/{wildcards.method}/{targets[0]}-{targets[-1]}"
+        yield f"{RESULTS}/stage_1/{name}.npz"
 
 
 def fits_of(wildcards):

@@ -3,7 +3,8 @@
 
 rule fit:
     input:
-        f"{RESULTS}/data/{{dataset}}.npz",
+        data=f"{RESULTS}/data/{{dataset}}.npz",
+        first_stage=parts_of,
     output:
         graph=f"{RESULTS}/fits/{{dataset}}/{{method}}.npz",
         record=f"{RESULTS}/fits/{{dataset}}/{{method}}.json",
@@ -26,6 +27,22 @@ rule fit:
         arguments=fit_arguments,
         code=fit_code,
     shell:
-        "python workflow/scripts/fit.py --data {input:q} {params.arguments:q}"
+        "python workflow/scripts/fit.py --data {input.data:q} {params.arguments:q} --code {params.code}"
         " --granted-s {resources.granted_s} --granted-mb {resources.granted_mb}"
         " --threads {threads} --log {log:q} --out {output.graph:q} 2>> {log:q}"
+
+
+# Where a method is scattered: its first stage for some of the variables, by the same command.
+use rule fit as stage_1 with:
+    input:
+        data=f"{RESULTS}/data/{{dataset}}.npz",
+    output:
+        graph=f"{RESULTS}/stage_1/{{dataset}}/{{method}}/{{targets}}.npz",
+        record=f"{RESULTS}/stage_1/{{dataset}}/{{method}}/{{targets}}.json",
+    log:
+        f"{RESULTS}/logs/stage_1/{{dataset}}/{{method}}/{{targets}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/stage_1/{{dataset}}/{{method}}/{{targets}}.tsv"
+    params:
+        arguments=first_stage_arguments,
+        code=fit_code,

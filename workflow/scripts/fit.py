@@ -1,16 +1,21 @@
 """Fit one method to one data set, under limits, and write the graph and the record of the fit.
 
 A method's failure is a result and ends well. If a fit passes a limit of this attempt that is lower
-than its full limit, nothing is written and the exit code is 75: try again with more.
+than its full limit, nothing is written and the exit code is 75: try again with more. A method that
+can keep its progress does so beside the graph, so that this script, killed and started again with
+the same arguments, goes on from there.
 """
 
 import argparse
+import hashlib
 import json
+import re
 import sys
 from pathlib import Path
 
 import _script
 
+from sdcd.provenance import digest
 from sdcd.running import run_fit
 
 
@@ -22,6 +27,17 @@ def main() -> None:
     parser.add_argument("--settings", type=json.loads, default={}, help="parameters, as JSON")
     parser.add_argument("--outside", type=json.loads, help="the outside command, as JSON")
     parser.add_argument("--seed", type=int, default=0, help="of the method")
+    parser.add_argument(
+        "--targets",
+        type=_targets,
+        help="first and last variable, as in 0-249: only the first stage",
+    )
+    parser.add_argument(
+        "--first-stage", nargs="*", default=[], help="what such calls wrote, for all variables"
+    )
+    parser.add_argument(
+        "--code", default="", help="of the method: progress under another is not used"
+    )
     parser.add_argument("--time-limit-s", type=float, help="full limit of the fit")
     parser.add_argument("--memory-limit-mb", type=float, help="full limit of the fit")
     parser.add_argument("--granted-s", type=float, help="limit of this attempt")
@@ -37,6 +53,7 @@ def main() -> None:
         register_outside(a.outside)
     granted_s = _smaller(a.granted_s, a.time_limit_s)
     granted_mb = _smaller(a.granted_mb, a.memory_limit_mb)
+    checkpoint = _checkpoint(a)
     record = run_fit(
         a.data,
         a.method,
@@ -47,6 +64,9 @@ def main() -> None:
         memory_limit_mb=granted_mb,
         threads=a.threads,
         log=a.log,
+        checkpoint=checkpoint,
+        targets=a.targets,
+        first_stage=a.first_stage,
     )
     more_time = record["status"] == "timeout" and granted_s != a.time_limit_s
     more_memory = record["status"] == "oom" and granted_mb != a.memory_limit_mb
@@ -55,6 +75,28 @@ def main() -> None:
             path.unlink()
         print(f"{a.method} on {a.data}: {record['reason']}; needs a larger grant", file=sys.stderr)
         sys.exit(75)
+    checkpoint.unlink(missing_ok=True)
+
+
+def _checkpoint(a: argparse.Namespace) -> Path:
+    """Where this very fit keeps its progress; what another one left there is deleted."""
+    out = Path(a.out)
+    total = hashlib.blake2b(digest_size=8)
+    total.update(repr((a.method, a.settings, a.seed, a.targets, a.code)).encode())
+    for path in (a.data, *a.first_stage):
+        if Path(path).exists():
+            total.update(digest(path).encode())
+    own = out.with_name(f"{out.stem}.{total.hexdigest()}.checkpoint.npz")
+    pattern = re.escape(out.stem) + r"\.[0-9a-f]{16}\.checkpoint\.npz"
+    for other in out.parent.glob("*.checkpoint.npz"):
+        if re.fullmatch(pattern, other.name) and other != own:
+            other.unlink()
+    return own
+
+
+def _targets(text: str) -> range:
+    first, last = map(int, text.split("-"))
+    return range(first, last + 1)
 
 
 def _smaller(granted: float | None, limit: float | None) -> float | None:
