@@ -192,7 +192,8 @@ def run_fit(
     }
     if isinstance(record["diagnostics"].get("epochs"), dict):
         record["epochs"] = record["diagnostics"].pop("epochs")
-    record["seconds"] += round(record["diagnostics"].get("resumed_after_s", 0.0), 4)
+    before = record["diagnostics"].get("resumed_after_s", 0.0)
+    record["seconds"] = round(record["seconds"] + before, 4)
     if targets is not None:
         record["targets"] = [targets[0], targets[-1]]
     if parts:
