@@ -526,11 +526,26 @@ def _prepare(job: dict) -> tuple[Dataset, Method]:
     except InputError as error:
         raise InputError(str(error).replace(job["data"], job["shown_as"])) from None
     require_kind(chosen, dataset, job["shown_as"])
-    # What a method imports on its first call would be charged to that call.
-    for name in getattr(sys.modules[chosen.module], "PRELOAD", ()):
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
+    preload(chosen)
     return dataset, chosen
+
+
+def preload(chosen: Method) -> None:
+    """Do now what would be charged to the method's first call: import, and compile.
+
+    The method's module says what, in ``PRELOAD``: names of modules, or ``module:function`` to call
+    without arguments; for several methods in one module, a mapping from their names to such. What
+    cannot be imported is left to the fit, which reports it.
+    """
+    names = getattr(sys.modules[chosen.module], "PRELOAD", ())
+    if isinstance(names, Mapping):
+        names = names.get(chosen.name, ())
+    for name in names:
+        module, _, function = name.partition(":")
+        with contextlib.suppress(ImportError):
+            loaded = importlib.import_module(module)
+            if function:
+                getattr(loaded, function)()
 
 
 def _fit(chosen: Method, dataset: Dataset, job: dict) -> tuple[dict, dict[str, np.ndarray]]:

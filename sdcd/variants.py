@@ -19,6 +19,9 @@ _DEFAULTS = {
 }
 _NO_STAGE_1 = {"preselect": False, "mask": False}
 
+LARGEST_KEPT_STAGE_1 = 100
+"""Stage 1's weights are kept up to so many variables: they are dense, and only for pictures."""
+
 DIFFERENCES = MappingProxyType(
     {
         "SDCD": {},
@@ -54,6 +57,15 @@ _SOURCES = {
     **dict.fromkeys(("SDCD-exp", "SDCD-log"), "the paper's ablation of stage 2's penalty"),
 }
 
+PRELOAD = {
+    **dict.fromkeys(DIFFERENCES, ("sdcd.estimator.engine_numba:warm_up",)),
+    "SDCD-GPU": ("sdcd.estimator.engine_torch",),
+    # Stage 1 in compiled kernels, stage 2 in torch.
+    "SDCD-exp": ("sdcd.estimator.engine_numba:warm_up", "sdcd.estimator.engine_torch"),
+    "SDCD-log": ("sdcd.estimator.engine_numba:warm_up", "sdcd.estimator.engine_torch"),
+}
+"""What is imported and compiled before a fit's clock starts, see :mod:`sdcd.running`."""
+
 
 def _register(name: str) -> None:
     @register(
@@ -84,7 +96,15 @@ def _resumed(model: SDCD) -> dict:
 
 
 def graph_of(model: SDCD) -> Graph:
-    """A fitted estimator as what a registered method returns."""
+    """A fitted estimator as what a registered method returns.
+
+    ``arrays`` has ``selected``, bool (d, d): the edges that stage 2 may use; and, if there was a
+    stage 1 and d is at most :data:`LARGEST_KEPT_STAGE_1`, ``stage_1_weights``, float32 (d, d):
+    stage 1's A.
+    """
+    arrays = {"selected": model.selected_}
+    if model.n_features_in_ <= LARGEST_KEPT_STAGE_1 and model.stage_1_weights_ is not None:
+        arrays["stage_1_weights"] = model.stage_1_weights_
     gammas = [
         (record["epoch"] - 1, record["gamma"]) for record in model.history_ if record["stage"] == 2
     ]
@@ -92,6 +112,7 @@ def graph_of(model: SDCD) -> Graph:
         adjacency=model.adjacency_,
         weights=model.weights_,
         diagnostics={
+            "threshold": model.tau_2,
             "epochs": model.epochs_,
             # As the published logs have it: the gamma of the last epoch 0, 100, 200, ....
             "last_gamma": next(g for epoch, g in reversed(gammas) if epoch % 100 == 0),
@@ -102,7 +123,7 @@ def graph_of(model: SDCD) -> Graph:
             **_blocks(model),
             **_resumed(model),
         },
-        arrays={"selected": model.selected_},
+        arrays=arrays,
     )
 
 

@@ -1,6 +1,7 @@
 """A fit in a child process: every way it can end becomes a record, and nothing of it survives."""
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import types
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,8 +18,10 @@ import numpy as np
 import pytest
 
 import sdcd.methods
+from sdcd import running
 from sdcd.data import Dataset, write_dataset
 from sdcd.errors import InputError
+from sdcd.methods import method
 from sdcd.provenance import code_of
 from sdcd.running import load_fit, run_fit
 
@@ -163,6 +167,24 @@ def test_a_fit_is_written_with_its_record(tmp_path):
     assert graph.adjacency.dtype == np.int8 and graph.adjacency.sum() == 2
     np.testing.assert_array_equal(graph.weights, np.random.default_rng(5).random((3, 3)))
     assert graph.arrays["names"].tolist() == ["a", "b", "c"] and graph.arrays["selected"].all()
+
+
+def test_what_a_method_preloads_is_not_charged_to_its_fit(monkeypatch):
+    called = []
+    module = types.ModuleType("preloading_methods")
+    module.prepare = lambda: called.append("prepared")
+    monkeypatch.setitem(sys.modules, "preloading_methods", module)
+    one = dataclasses.replace(method("toy"), name="one", module="preloading_methods")
+    running.preload(one)
+    module.PRELOAD = {
+        "one": ("there.is.no.such.module", "preloading_methods:prepare"),
+        "two": ("preloading_methods:there_is_no_such_function",),
+    }
+    running.preload(one)
+    assert called == ["prepared"]
+    module.PRELOAD = ("preloading_methods:prepare",)
+    running.preload(one)
+    assert called == ["prepared", "prepared"]
 
 
 def test_the_same_fit_has_the_same_bytes(tmp_path):

@@ -1,8 +1,11 @@
 """SDCD and its ablations as methods."""
 
+import importlib
+
 import numpy as np
 import pytest
 
+from sdcd import variants
 from sdcd.errors import MethodFailure
 from sdcd.methods import methods
 from sdcd.metrics import shd
@@ -58,6 +61,30 @@ def test_every_variant_runs_and_reports(name):
     assert (graph.arrays["selected"].sum() == 30) == everything
     assert graph.diagnostics["last_gamma"] == 0  # of epoch 0, the last that 100 divides
     assert not graph.adjacency[~graph.arrays["selected"]].any()
+    assert ("stage_1_weights" in graph.arrays) != alone
+    if name in ("SDCD", "SDCD-exp"):
+        kept = graph.arrays["stage_1_weights"] > 0.2
+        np.testing.assert_array_equal(graph.arrays["selected"], kept & ~np.eye(6, dtype=bool))
+
+
+def test_stage_1_weights_of_many_variables_are_not_kept(monkeypatch):
+    monkeypatch.setattr(variants, "LARGEST_KEPT_STAGE_1", 5)
+    assert set(fit("SDCD", data()[0], **QUICK).arrays) == {"selected"}
+
+
+def test_the_recorded_threshold_is_the_one_of_the_graph():
+    graph = fit("SDCD", data()[0], **{**QUICK, "tau_2": 0.05})
+    assert graph.diagnostics["threshold"] == 0.05
+    assert graph.weights[graph.adjacency != 0].min() >= 0.05
+
+
+def test_every_variant_compiles_before_its_clock_starts():
+    for name in DIFFERENCES:
+        assert variants.PRELOAD[name]
+        for entry in variants.PRELOAD[name]:
+            module, _, function = entry.partition(":")
+            loaded = importlib.import_module(module)
+            assert not function or callable(getattr(loaded, function))
 
 
 def test_variants_are_different_computations():

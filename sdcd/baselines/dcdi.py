@@ -129,6 +129,7 @@ def _fit(
             **lagrangian.summary(),
             "h_undivided": float(lagrangian.h) * float(model.constant),
             "constraint_constant": float(model.constant),
+            "threshold": 0.5,
             "acyclic": is_acyclic(adjacency),
         },
     )
