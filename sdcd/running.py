@@ -534,12 +534,13 @@ def preload(chosen: Method) -> None:
     """Do now what would be charged to the method's first call: import, and compile.
 
     The method's module says what, in ``PRELOAD``: names of modules, or ``module:function`` to call
-    without arguments; for several methods in one module, a mapping from their names to such. What
-    cannot be imported is left to the fit, which reports it.
+    without arguments; for several methods in one module, a mapping from their names to such, with
+    that of the names which it lacks under ``""``. What cannot be imported is left to the fit, which
+    reports it.
     """
     names = getattr(sys.modules[chosen.module], "PRELOAD", ())
     if isinstance(names, Mapping):
-        names = names.get(chosen.name, ())
+        names = names.get(chosen.name, names.get("", ()))
     for name in names:
         module, _, function = name.partition(":")
         with contextlib.suppress(ImportError):

@@ -58,7 +58,7 @@ _SOURCES = {
 }
 
 PRELOAD = {
-    **dict.fromkeys(DIFFERENCES, ("sdcd.estimator.engine_numba:warm_up",)),
+    "": ("sdcd.estimator.engine_numba:warm_up",),
     "SDCD-GPU": ("sdcd.estimator.engine_torch",),
     # Stage 1 in compiled kernels, stage 2 in torch.
     "SDCD-exp": ("sdcd.estimator.engine_numba:warm_up", "sdcd.estimator.engine_torch"),

@@ -178,9 +178,11 @@ def test_what_a_method_preloads_is_not_charged_to_its_fit(monkeypatch):
     running.preload(one)
     module.PRELOAD = {
         "one": ("there.is.no.such.module", "preloading_methods:prepare"),
-        "two": ("preloading_methods:there_is_no_such_function",),
+        "": (),
     }
     running.preload(one)
+    assert called == ["prepared"]
+    running.preload(dataclasses.replace(one, name="two"))
     assert called == ["prepared"]
     module.PRELOAD = ("preloading_methods:prepare",)
     running.preload(one)
