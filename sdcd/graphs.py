@@ -19,8 +19,6 @@ import heapq
 from functools import cache
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from sdcd.errors import InputError
 
@@ -65,10 +63,12 @@ def topological_order(A: np.ndarray) -> np.ndarray:
     InputError
         If the graph has a cycle.
     """
+    from scipy.sparse import csr_array
+
     A = _square(A) != 0
     missing = A.sum(axis=0, dtype=np.int64)
     ready = np.flatnonzero(missing == 0).tolist()
-    children = sp.csr_array(A)
+    children = csr_array(A)
     order = []
     while ready:
         node = heapq.heappop(ready)
@@ -359,7 +359,10 @@ def _require_finite(weights: np.ndarray) -> None:
 def _edges_acyclic(parents: np.ndarray, children: np.ndarray, d: int) -> bool:
     if len(parents) > d * (d - 1) // 2 or np.any(parents == children):
         return False
-    graph = sp.coo_array((np.ones(len(parents), dtype=np.int8), (parents, children)), shape=(d, d))
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    graph = coo_array((np.ones(len(parents), dtype=np.int8), (parents, children)), shape=(d, d))
     n_components = connected_components(
         graph.tocsr(), directed=True, connection="strong", return_labels=False
     )

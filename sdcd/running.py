@@ -536,12 +536,12 @@ def preload(chosen: Method) -> None:
     The method's module says what, in ``PRELOAD``: names of modules, or ``module:function`` to call
     without arguments; for several methods in one module, a mapping from their names to such, with
     that of the names which it lacks under ``""``. What cannot be imported is left to the fit, which
-    reports it.
+    reports it. Graph algorithms' imports are done for all methods.
     """
     names = getattr(sys.modules[chosen.module], "PRELOAD", ())
     if isinstance(names, Mapping):
         names = names.get(chosen.name, names.get("", ()))
-    for name in names:
+    for name in ("scipy.sparse.csgraph", *names):
         module, _, function = name.partition(":")
         with contextlib.suppress(ImportError):
             loaded = importlib.import_module(module)

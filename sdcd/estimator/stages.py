@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from sdcd.errors import MethodFailure
 from sdcd.estimator.engine import Engine
@@ -162,7 +160,11 @@ def parameters(engine: Engine) -> StageState:
 
 def acyclic_above(candidates: Candidates, A: np.ndarray, threshold: float) -> bool:
     """Whether the candidate edges with weight above ``threshold`` form no cycle: O(E + d)."""
+    # Not at the top: listing the methods, as every job of a cluster does, imports this module.
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
     above = threshold < A
     ends = candidates.parents[above], candidates.children[above]
-    graph = sp.csr_array((above[above], ends), shape=(candidates.d, candidates.d))
+    graph = csr_array((above[above], ends), shape=(candidates.d, candidates.d))
     return connected_components(graph, connection="strong", return_labels=False) == candidates.d

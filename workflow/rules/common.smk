@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from functools import cache
 from math import ceil
 from pathlib import Path
 
@@ -29,7 +30,7 @@ except InputError as error:
     sys.exit(f"Error: {error}")
 
 RESULTS = f"{config.get('results', 'results')}/{PLAN.scale}"
-PUBLISHED = sorted((ROOT / "sdcd/published").glob("*.csv"))
+PUBLISHED = tuple(sorted((ROOT / "sdcd/published").glob("*.csv")))
 AVAILABLE = [*PLAN.experiments, *PLAN.studies]
 FIGURES = {name: of for name, of in exhibits("figures").items() if set(of) <= set(AVAILABLE)}
 TABLES = {name: of for name, of in exhibits("tables").items() if set(of) <= set(AVAILABLE)}
@@ -44,7 +45,16 @@ wildcard_constraints:
 
 
 def code(script, *modules, data=()):
-    """Fingerprint of a rule's script and of the modules that it uses besides those it imports."""
+    """Fingerprint of a rule's script and of the modules that it uses besides those it imports.
+
+    As a function of the wildcards, so that each job takes the fingerprints that it needs and no
+    others: a job of a scheduler reads these rules twice before it starts.
+    """
+    return lambda wildcards: code_now(script, *modules, data=data)
+
+
+@cache
+def code_now(script, *modules, data=()):
     return fingerprint(*modules, scripts=[ROOT / "workflow/scripts" / script], data=data)
 
 
@@ -88,7 +98,7 @@ def method_arguments(method, settings):
 def fit_code(wildcards):
     method = method_of(wildcards)
     modules = [] if method.outside else [registered_methods()[method.name].module]
-    return code("fit.py", *modules)
+    return code_now("fit.py", *modules)
 
 
 def fit_arguments(wildcards):
