@@ -127,6 +127,7 @@ def _fit(options: argparse.Namespace) -> int:
             memory_limit_mb=options.memory_limit,
             threads=options.threads,
             log=options.log,
+            progress=sys.stderr.isatty() if options.progress is None else options.progress,
         )
     written = [Path(options.out), Path(options.out).with_suffix(".json")]
     written += write_views(options.out, picture=not options.no_picture)
@@ -373,6 +374,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--time-limit", type=_positive, metavar="SECONDS", help="end the fit after so long")
     add("--memory-limit", type=_positive, metavar="MB", help="end the fit above so many 10^6 bytes")
     add("--log", metavar="FILE", help="keep what the method prints")
+    add(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        help="say how far SDCD is on standard error (default: on a terminal)",
+    )
     add("--no-picture", action="store_true", help="do not draw the graph")
 
     add = command(

@@ -182,10 +182,17 @@ def _check_finite(X: np.ndarray, names: tuple[str, ...], what: str = "not finite
         )
 
 
+def zeros_and_ones(array: np.ndarray) -> bool:
+    """Whether real numbers are all 0 or 1, in next to no memory: adjacencies can be large."""
+    if array.dtype.kind == "f":
+        return all(((row == 0) | (row == 1)).all() for row in array)
+    return array.size == 0 or (array.min() >= 0 and array.max() <= 1)
+
+
 def _zero_one(what: str, array: object, shape: tuple[int, ...], dtype: type) -> np.ndarray:
     array = np.asarray(array)
     if array.shape != shape:
         raise InputError(f"{what} has shape {array.shape}, expected {shape}")
-    if array.dtype.kind not in "biuf" or (array.dtype != bool and not np.isin(array, (0, 1)).all()):
+    if array.dtype.kind not in "biuf" or not zeros_and_ones(array):
         raise InputError(f"{what} has other entries than 0 and 1")
     return np.ascontiguousarray(array, dtype=dtype)

@@ -23,9 +23,13 @@ class MethodFailure(RuntimeError):
     def __init__(self, status: str, reason: str):
         if status not in FAILURE_STATUSES:
             raise ValueError(f"unknown failure status {status!r}: one of {FAILURE_STATUSES}")
-        super().__init__(reason)
+        # All of the arguments: a copy is made from them.
+        super().__init__(status, reason)
         self.status = status
         self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 FAILURE_STATUSES = ("timeout", "nan", "overflow", "oom", "unavailable", "error")

@@ -1,14 +1,16 @@
 """Graph algorithms: acyclicity, thresholds that make a DAG, Markov equivalence classes.
 
 A graph is a square matrix: ``A[i, j] != 0`` means an edge i -> j, and both ``A[i, j]`` and
-``A[j, i]`` non-zero an undirected edge i - j. Only :func:`dag_trim_edges` takes lists of edges,
+``A[j, i]`` non-zero an undirected edge i - j. The functions named ``edges`` take lists of edges,
 for graphs whose matrix would not fit in memory.
 
 ==============================  ===================================================================
 :func:`is_acyclic`              has it no directed cycle?
+:func:`edges_acyclic`           the same for a list of edges
 :func:`topological_order`       parents before children
 :func:`smallest_dag_threshold`  the smallest t at which ``{abs(W) > t}`` is acyclic
 :func:`dag_trim`                the heaviest edges that form a DAG, greedily (SDCD's last step)
+:func:`dag_trim_edges`          the same for a list of edges
 :func:`dag_to_cpdag`            the CPDAG of a DAG: its Markov equivalence class
 :func:`pdag_to_cpdag`           the same for what a method may return instead of a DAG
 :func:`consistent_extension`    one DAG of the class that a PDAG stands for
@@ -43,7 +45,34 @@ def is_acyclic(A: np.ndarray) -> bool:
     (Tarjan): O(d^2) to read the matrix.
     """
     A = _square(A)
-    return _edges_acyclic(*np.nonzero(A), len(A))
+    return edges_acyclic(*np.nonzero(A), len(A))
+
+
+def edges_acyclic(parents: np.ndarray, children: np.ndarray, d: int) -> bool:
+    """:func:`is_acyclic` for a graph given as a list of edges: O(m + d).
+
+    Parameters
+    ----------
+    parents, children : int (m,)
+        Edge e points from ``parents[e]`` to ``children[e]``; no edge twice.
+    d : int
+        Number of nodes.
+
+    Returns
+    -------
+    bool
+    """
+    if len(parents) > d * (d - 1) // 2 or np.any(parents == children):
+        return False
+    # Not at the top: listing the methods, as every job of a cluster does, imports this module.
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    graph = coo_array((np.ones(len(parents), dtype=np.int8), (parents, children)), shape=(d, d))
+    n_components = connected_components(
+        graph.tocsr(), directed=True, connection="strong", return_labels=False
+    )
+    return n_components == d
 
 
 def topological_order(A: np.ndarray) -> np.ndarray:
@@ -120,7 +149,7 @@ def smallest_dag_threshold(weights: np.ndarray) -> float:
     while low < high:
         middle = (low + high) // 2
         above = values > candidates[middle]
-        if _edges_acyclic(parents[above], children[above], d):
+        if edges_acyclic(parents[above], children[above], d):
             high = middle
         else:
             low = middle + 1
@@ -354,19 +383,6 @@ def _require_finite(weights: np.ndarray) -> None:
     if not finite.all():
         where = tuple(int(i) for i in np.argwhere(~finite)[0])
         raise InputError(f"edge weight {where} is {weights[where]}, expected finite weights")
-
-
-def _edges_acyclic(parents: np.ndarray, children: np.ndarray, d: int) -> bool:
-    if len(parents) > d * (d - 1) // 2 or np.any(parents == children):
-        return False
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    graph = coo_array((np.ones(len(parents), dtype=np.int8), (parents, children)), shape=(d, d))
-    n_components = connected_components(
-        graph.tocsr(), directed=True, connection="strong", return_labels=False
-    )
-    return n_components == d
 
 
 def _insert_edges(parents: np.ndarray, children: np.ndarray, d: int) -> np.ndarray:

@@ -106,6 +106,7 @@ class Method:
     fit: FitFunction
     module: str
     first_stage: FirstStage | None = None
+    reports: bool = False
 
     def parameters(self, settings: Mapping[str, object]) -> dict[str, object]:
         """Defaults overridden by ``settings``.
@@ -130,6 +131,7 @@ def register(
     defaults: Mapping[str, object],
     source: str,
     first_stage: FirstStage | None = None,
+    reports: bool = False,
 ) -> Callable[[FitFunction], FitFunction]:
     """Register the decorated function as the method ``name``.
 
@@ -145,13 +147,17 @@ def register(
         Where the method and its default settings come from, in one line.
     first_stage : FirstStage, optional
         If the method has a first stage that can be computed in parts.
+    reports : bool
+        Whether ``fit`` takes ``progress``, a text stream, and says there how far it is.
     """
 
     def decorate(fit: FitFunction) -> FitFunction:
         if name in _METHODS and _METHODS[name].module != fit.__module__:
             raise ValueError(f"two methods are called {name!r}")
         parameters = MappingProxyType(dict(defaults))
-        _METHODS[name] = Method(name, data, parameters, source, fit, fit.__module__, first_stage)
+        _METHODS[name] = Method(
+            name, data, parameters, source, fit, fit.__module__, first_stage, reports
+        )
         return fit
 
     return decorate

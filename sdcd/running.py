@@ -35,7 +35,7 @@ from pathlib import Path
 import numpy as np
 
 import sdcd
-from sdcd.data import Dataset, read_dataset
+from sdcd.data import Dataset, read_dataset, zeros_and_ones
 from sdcd.errors import InputError, MethodFailure
 from sdcd.files import read_json, read_npz, write_json, write_npz
 from sdcd.methods import Graph, Method, method
@@ -71,6 +71,7 @@ def run_fit(
     checkpoint: str | Path | None = None,
     targets: range | None = None,
     first_stage: Sequence[str | Path] = (),
+    progress: bool = False,
 ) -> dict[str, object]:
     """Fit one registered method to one data set in a child process and write the result.
 
@@ -111,6 +112,8 @@ def run_fit(
         record has ``targets``, the first and the last.
     first_stage : list of path, optional
         What such calls wrote, for all variables. Is one of them a failure, so is this fit.
+    progress : bool
+        Whether a method that reports how far it is does so on this process's standard error.
 
     Returns
     -------
@@ -157,6 +160,7 @@ def run_fit(
         "seed": seed,
         "targets": None if targets is None else [targets.start, targets.stop],
         "first_stage": [os.path.abspath(path) for path in first_stage],
+        "progress": progress and chosen.reports and targets is None,
     }
     if checkpoint is not None and "checkpoint" in chosen.defaults:
         job["params"] = {**params, "checkpoint": os.path.abspath(checkpoint)}
@@ -308,6 +312,7 @@ def _run_child(job, time_limit_s, memory_limit_mb, threads, log) -> _End:
     environment["PYTHONHASHSEED"] = "0"
     end = _End()
     answers, answer_end = os.pipe()
+    shared = [answer_end, os.dup(2)] if job["progress"] else [answer_end]
     # The child's search path is the parent's, however the parent found this package.
     bootstrap = f"import sys; sys.path[:] = {sys.path!r}; from sdcd.running import _child; _child()"
     with contextlib.ExitStack() as stack:
@@ -321,16 +326,17 @@ def _run_child(job, time_limit_s, memory_limit_mb, threads, log) -> _End:
             output = stack.enter_context(open(log, "w+b"))
         try:
             process = subprocess.Popen(
-                [sys.executable, "-c", bootstrap, str(answer_end)],
+                [sys.executable, "-c", bootstrap, *map(str, shared)],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                pass_fds=(answer_end,),
+                pass_fds=shared,
                 env=environment,
                 start_new_session=True,
             )
         finally:
-            os.close(answer_end)
+            for descriptor in shared:
+                os.close(descriptor)
         try:
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(json.dumps(job).encode() + b"\n")
@@ -471,7 +477,10 @@ def _last_line(stream) -> str:
 
 
 def _child() -> None:
-    """Do the fit described on standard input and answer on the pipe named by the argument."""
+    """Do the fit described on standard input and answer on the pipe named by the argument.
+
+    A second argument names where to report progress.
+    """
     answers = os.fdopen(int(sys.argv[1]), "wb")
     # What the fit starts must not keep the pipe open after the fit's end.
     os.set_inheritable(answers.fileno(), False)
@@ -555,6 +564,9 @@ def _fit(chosen: Method, dataset: Dataset, job: dict) -> tuple[dict, dict[str, n
     params = dict(job["params"])
     if job["first_stage"]:
         params["first_stage"] = job["first_stage"]
+    if job["progress"]:
+        params["progress"] = os.fdopen(int(sys.argv[2]), "w")
+        os.set_inheritable(params["progress"].fileno(), False)
     start = time.perf_counter()
     try:
         if job["targets"] is None:
@@ -589,7 +601,7 @@ def _checked_arrays(graph: Graph, names: tuple[str, ...]) -> dict[str, np.ndarra
         raise ValueError(
             f"the method's adjacency has shape {graph.adjacency.shape}, expected {shape}"
         )
-    if not np.isin(graph.adjacency, (0, 1)).all():
+    if not zeros_and_ones(graph.adjacency):
         raise ValueError("the method's adjacency has other entries than 0 and 1")
     # A method without weights has the contract's array all the same, filled with NaN.
     weights = np.full(shape, np.nan) if graph.weights is None else graph.weights

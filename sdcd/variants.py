@@ -74,10 +74,12 @@ def _register(name: str) -> None:
         defaults={**_DEFAULTS, **DIFFERENCES[name]},
         source=_SOURCES[name],
         first_stage=FirstStage(fit_stage_1, _stage_1_parameters),
+        reports=True,
     )
-    def fit(X, intervened, names, seed, *, first_stage=(), **params) -> Graph:
+    def fit(X, intervened, names, seed, *, first_stage=(), progress=False, **params) -> Graph:
         stage_1 = gather([StageOne.load(path) for path in first_stage]) if first_stage else None
-        return graph_of(SDCD(seed=seed, **params).fit(X, intervened, stage_1=stage_1))
+        model = SDCD(seed=seed, progress=progress, **params)
+        return graph_of(model.fit(X, intervened, stage_1=stage_1))
 
 
 def fit_stage_1(X, intervened, names, seed, targets, **params) -> Part:

@@ -96,6 +96,22 @@ def test_fit_and_score_a_simulated_data_set(tmp_path, data, capsys):
     assert (scores["shd"], scores["n_edges"], scores["precision"]) == (5, 0, None)
 
 
+def test_progress_is_shown_on_request_and_changes_nothing(tmp_path, capfd):
+    data, shown, quiet = (tmp_path / f"{name}.npz" for name in ("data", "shown", "quiet"))
+    run(capfd, "simulate", "--d", 5, "--s", 1, "--n-observational", 400, "-o", data)
+    fit = ("fit", data, *FAST, "--no-picture", "-o")
+    code, _, err = run(capfd, *fit, shown, "--progress")
+    assert code == 0 and "stage 2, epoch 1/4: validation loss" in err
+    code, _, err = run(capfd, *fit, quiet)
+    assert code == 0 and "stage" not in err
+    assert shown.read_bytes() == quiet.read_bytes()
+    records = [json.loads(path.with_suffix(".json").read_text()) for path in (shown, quiet)]
+    assert records[0]["params"] == records[1]["params"]
+    assert records[0].keys() == records[1].keys()
+    # A method that says nothing is not asked.
+    assert run(capfd, "fit", data, "--method", "GIES", "--progress", "-o", quiet)[0] == 0
+
+
 def test_fit_one_s_own_table(tmp_path, cells, capsys):
     fit = tmp_path / "fit.npz"
     code, _, err = run(capsys, "fit", cells, *PERTURBED, "--method", "GIES", "-o", fit)

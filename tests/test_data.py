@@ -3,11 +3,12 @@
 import json
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
 
-from sdcd.data import Dataset, read_dataset, write_dataset
+from sdcd.data import Dataset, read_dataset, write_dataset, zeros_and_ones
 from sdcd.errors import InputError
 
 N = 300
@@ -422,3 +423,19 @@ def test_reading_csv_loads_no_heavy_library(tmp_path):
     assert not {"pandas", "anndata", "torch", "matplotlib", "scipy"} & set(
         json.loads(result.stdout)
     )
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int64, np.float32])
+def test_zeros_and_ones_are_told_from_other_numbers_in_little_memory(dtype):
+    array = np.zeros((2000, 1000), dtype=dtype)
+    array[3, 4] = 1
+    tracemalloc.start()
+    assert zeros_and_ones(array)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < array.size / 10  # less than a mask of the array would take
+    assert zeros_and_ones(array[:0])
+    others = {bool: [], np.uint8: [2]}.get(dtype, [2, -1])
+    for other in [*others, 0.5, np.nan] if dtype == np.float32 else others:
+        array[1999, 5] = other
+        assert not zeros_and_ones(array)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sdcd.estimator import kernels
 from sdcd.estimator.engine import StageSettings
 from sdcd.estimator.engine_numba import NumbaEngine, warm_up
+from sdcd.estimator.engine_torch import TorchEngine
 from sdcd.estimator.model import ModelEngine
 from sdcd.estimator.state import PARAMETERS, Candidates, StageState
 
@@ -289,6 +290,22 @@ def test_state_is_a_copy():
     for name in (*PARAMETERS, "left", "right"):
         np.testing.assert_array_equal(getattr(problem.state, name), getattr(before, name))
         np.testing.assert_array_equal(getattr(start, name), getattr(before, name))
+
+
+@pytest.mark.parametrize("engine", [NumbaEngine, TorchEngine, ModelEngine])
+def test_parameters_are_the_state_without_moments(engine):
+    problem = Problem.draw(12, 300, 6, 0.5, STAGE_2)
+    engine = engine(*problem.arguments)
+    engine.epoch(problem.orders(1)[0], 1.0)
+    state, parameters = engine.state(), engine.parameters()
+    assert parameters.first == parameters.second == {} and state.step == parameters.step
+    names = (*PARAMETERS, "left", "right")
+    for name in names:
+        np.testing.assert_array_equal(getattr(parameters, name), getattr(state, name))
+    engine.epoch(problem.orders(1)[0], 1.0)
+    for name in names:  # copies: the engine has gone on
+        np.testing.assert_array_equal(getattr(parameters, name), getattr(state, name))
+    assert not np.array_equal(engine.parameters().W, parameters.W)
 
 
 def test_other_penalties_are_refused():

@@ -1,5 +1,6 @@
 """The estimator as its users see it."""
 
+import io
 import json
 import os
 import random
@@ -363,3 +364,17 @@ def test_progress_goes_to_standard_error_only_when_asked(capsys):
     SDCD(**QUICK, progress=True).fit(X)
     out, err = capsys.readouterr()
     assert out == "" and "stage 2, epoch 41/45" in err
+
+
+def test_progress_is_one_line_of_a_terminal_and_lines_of_a_file():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    X, terminal, file = chain(), Terminal(), io.StringIO()
+    SDCD(**QUICK, progress=terminal).fit(X)
+    SDCD(**QUICK, progress=file).fit(X)
+    assert terminal.getvalue().count("\n") == 2 and terminal.getvalue().count("\r") > 2
+    assert (
+        "\r" not in file.getvalue() and "stage 2, epoch 41/45" in file.getvalue().splitlines()[-1]
+    )

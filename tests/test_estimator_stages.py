@@ -32,12 +32,10 @@ class Scripted:
         self.checked_at.append(len(self.gammas))
         return self.losses[len(self.checked_at) - 1]
 
-    def state(self):
+    def parameters(self):
         epochs = np.full((2, 1), len(self.gammas), dtype=np.float32)
         one = np.ones(2, dtype=np.float32)
-        return StageState(
-            CYCLE, epochs, epochs, epochs, epochs, one, one, {"W": epochs}, {}, 0, one, one
-        )
+        return StageState(CYCLE, epochs, epochs, epochs, epochs, one, one, {}, {}, 0, one, one)
 
 
 def run(engine, **rules):

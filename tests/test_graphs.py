@@ -307,3 +307,12 @@ class TestPdag:
     def test_no_extension_keeps_its_own_entries(self, A):
         assert graphs.consistent_extension(np.array(A)) is None
         np.testing.assert_array_equal(graphs.pdag_to_cpdag(np.array(A) * 0.5), A)
+
+
+@steady
+@given(matrices(), st.integers(0, 3))
+def test_a_list_of_edges_is_acyclic_if_its_matrix_is(A, isolated):
+    parents, children = np.nonzero(A)
+    order = np.random.default_rng(0).permutation(len(parents))
+    d = len(A) + isolated
+    assert graphs.edges_acyclic(parents[order], children[order], d) == networkx_acyclic(A)

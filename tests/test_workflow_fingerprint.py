@@ -134,6 +134,10 @@ def test_methods_depend_on_the_contract_and_not_on_each_other():
         assert not found & others, f"{name} imports {found & others}"
 
 
+def test_a_method_depends_on_what_it_runs_by_another_interpreter():
+    assert "sdcd.baselines._avici_worker" in closure([methods()["AVICI"].module])
+
+
 def test_importing_the_fingerprints_is_light():
     """Every job of the workflow imports this module, the plan and the registry again."""
     import subprocess

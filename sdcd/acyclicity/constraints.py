@@ -203,31 +203,40 @@ def spectral_radius(A: np.ndarray) -> float:
     )
 
 
-def _exp_value(block: np.ndarray, d: int) -> float:
-    return np.trace(exponential(block))
-
-
-def _exp_value_and_gradient(A: np.ndarray) -> tuple[float, np.ndarray]:
+def _exp(A: np.ndarray) -> tuple[float, np.ndarray]:
     E = exponential(A)
-    return np.trace(E), _plus_identity(E.T)
+    return np.trace(E), E
 
 
-def _log_value(block: np.ndarray, d: int) -> float:
-    return (-np.log1p(-all_walks(block)[1])).sum()
-
-
-def _log_value_and_gradient(A: np.ndarray) -> tuple[float, np.ndarray]:
+def _log(A: np.ndarray) -> tuple[float, np.ndarray]:
     walks, pivots = all_walks(A)
-    return (-np.log1p(-pivots)).sum(), _plus_identity(walks.T)
+    return (-np.log1p(-pivots)).sum(), walks
 
 
-def _inv_value(block: np.ndarray, d: int) -> float:
-    return np.trace(all_walks(block)[0])
-
-
-def _inv_value_and_gradient(A: np.ndarray) -> tuple[float, np.ndarray]:
+def _inv(A: np.ndarray) -> tuple[float, np.ndarray]:
     walks, _ = all_walks(A)
-    return np.trace(walks), _plus_identity((2 * walks + product(walks, walks)).T)
+    return np.trace(walks), walks
+
+
+def _inv_slope(walks: np.ndarray) -> np.ndarray:
+    return 2 * walks + product(walks, walks)
+
+
+def _pair(series, slope=lambda summed: summed):
+    """``_value`` and ``_value_and_gradient`` of a constraint.
+
+    ``series`` gives h and a matrix; ``slope`` makes of that the derivative's transpose without the
+    identity.
+    """
+
+    def value(block: np.ndarray, d: int) -> float:
+        return series(block)[0]
+
+    def value_and_gradient(A: np.ndarray) -> tuple[float, np.ndarray]:
+        h, summed = series(A)
+        return h, _plus_identity(slope(summed).T)
+
+    return value, value_and_gradient
 
 
 def _binom_value(block: np.ndarray, d: int) -> float:
@@ -333,8 +342,7 @@ CONSTRAINTS: dict[str, Constraint] = {
             inf,
             lambda k, d: 1 / factorial(k),
             lambda x, d: np.expm1(x),
-            _exp_value,
-            _exp_value_and_gradient,
+            *_pair(_exp),
         ),
         Constraint(
             "h_log",
@@ -342,8 +350,7 @@ CONSTRAINTS: dict[str, Constraint] = {
             1.0,
             lambda k, d: 1 / k,
             lambda x, d: -np.log1p(-x),
-            _log_value,
-            _log_value_and_gradient,
+            *_pair(_log),
         ),
         Constraint(
             "h_inv",
@@ -351,8 +358,7 @@ CONSTRAINTS: dict[str, Constraint] = {
             1.0,
             lambda k, d: 1.0,
             lambda x, d: x / (1 - x),
-            _inv_value,
-            _inv_value_and_gradient,
+            *_pair(_inv, _inv_slope),
         ),
         Constraint(
             "h_binom",

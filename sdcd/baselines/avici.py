@@ -40,6 +40,8 @@ def fit(X, intervened, names, seed, *, checkpoint, python, max_rows, threshold) 
     MethodFailure
         ``unavailable`` without a checkpoint or without the environment, saying how to get them.
     """
+    # Only for its path: it is run by another interpreter. An edit of it is one of this method.
+    from sdcd.baselines import _avici_worker
     from sdcd.outside import OutsideCommand
 
     folder = Path(checkpoint)
@@ -49,13 +51,12 @@ def fit(X, intervened, names, seed, *, checkpoint, python, max_rows, threshold) 
         raise MethodFailure(
             "unavailable", f"{checkpoint} does not hold kwargs.json and a .pkl: {WHERE_TO_GET}"
         )
-    worker = Path(__file__).with_name("_avici_worker.py")
     command = OutsideCommand(
         {
             "command": [
                 python,
                 "-I",  # without it, this folder's avici.py would stand before the package avici
-                str(worker),
+                _avici_worker.__file__,
                 "{input}",
                 "{output}",
                 str(folder.resolve()),

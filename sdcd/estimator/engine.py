@@ -51,5 +51,8 @@ class Engine(Protocol):
     def edge_weights(self) -> np.ndarray:
         """Current ``A`` of each candidate edge, in the candidates' order: float32 (E,)."""
 
+    def parameters(self) -> StageState:
+        """A copy of the state without Adam's moments: all that a result needs."""
+
     def state(self) -> StageState:
         """A copy of everything needed to go on from here."""

@@ -1,6 +1,7 @@
 """The engine for CPUs: the epochs of SDCD in kernels compiled by numba."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -111,13 +112,18 @@ class NumbaEngine:
 
     def state(self):
         """See :meth:`sdcd.estimator.engine.Engine.state`."""
-        unpack = self._layout.unpack
+        moments = self._parameters.first, self._parameters.second
+        first, second = map(self._layout.unpack, moments)
+        return replace(self.parameters(), first=first, second=second)
+
+    def parameters(self):
+        """See :meth:`sdcd.estimator.engine.Engine.parameters`."""
         left, right = (vector[: self._candidates.d].copy() for vector in self._power[0].vectors)
         return StageState(
             candidates=self._candidates,
-            **unpack(self._parameters.theta),
-            first=unpack(self._parameters.first),
-            second=unpack(self._parameters.second),
+            **self._layout.unpack(self._parameters.theta),
+            first={},
+            second={},
             step=self._step,
             left=left,
             right=right,

@@ -144,7 +144,7 @@ class TorchEngine:
         return replace(self.parameters(), first=first, second=self._gathered("second"))
 
     def parameters(self) -> StageState:
-        """The state without Adam's moments."""
+        """A copy of the state without Adam's moments."""
         left, right = (vector.cpu().numpy().copy() for vector in self._penalty.vectors())
         theta = self._gathered("theta")
         return StageState(

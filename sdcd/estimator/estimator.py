@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 import numpy as np
 
@@ -108,8 +108,8 @@ class SDCD:
         File to save progress to. If it exists, ``fit`` goes on from it; it is deleted at the end.
     checkpoint_interval : float, default 120
         Seconds between two snapshots.
-    progress : bool, default False
-        Whether to report on standard error.
+    progress : bool or text stream, default False
+        Whether to report each check; True is on standard error. A terminal has one line a stage.
 
     Attributes
     ----------
@@ -180,7 +180,7 @@ class SDCD:
         threads: int | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_interval: float = 120.0,
-        progress: bool = False,
+        progress: bool | TextIO = False,
     ):
         for name, value in locals().items():
             if name != "self":
@@ -357,7 +357,7 @@ _COUNTS = (
 _CHOICES = {
     "penalty": ("spectral", "exp", "exp_squared", "log", "log_squared"),
     "engine": ("auto", "numba", "torch", "model"),
-    **dict.fromkeys(("preselect", "warm_start", "mask", "tf32", "progress"), (True, False)),
+    **dict.fromkeys(("preselect", "warm_start", "mask", "tf32"), (True, False)),
 }
 # What the arithmetic does not depend on, and what only says where and how it is done.
 _NO_MATTER = ("threads", "checkpoint", "checkpoint_interval", "progress")
@@ -531,19 +531,21 @@ class _Run:
 
         def after_epoch() -> None:
             if p.progress and (progress.epoch - 1) % p.check_every == 0:
-                _report(rules, progress, where)
+                report.show(rules, progress, where)
             if self.checkpoint is not None and self.checkpoint.due():
                 self.checkpoint.save(snapshot())
 
         n = len(problem.X_train)
-        state = run_stage(
-            engine, candidates, rules, progress, lambda: random.permutation(n), after_epoch
-        )
+        report = _Report(sys.stderr if p.progress is True else p.progress)
+        try:
+            state = run_stage(
+                engine, candidates, rules, progress, lambda: random.permutation(n), after_epoch
+            )
+        finally:
+            report.end()
         block = {"block": key["block"]} if rules.stage == 1 else {}
         self.history += [{**block, **record} for record in progress.history]
         self.escapes = escapes()
-        if p.progress:
-            print(file=sys.stderr)
         return state, progress.epoch
 
 
@@ -643,11 +645,24 @@ def _checked_data(X, intervened) -> tuple[np.ndarray, np.ndarray | None]:
     return X, intervened if intervened.any() else None
 
 
-def _report(rules: StageRules, progress: StageProgress, where: str) -> None:
-    last = progress.history[-1]
-    line = (
-        f"stage {rules.stage}{where}, epoch {last['epoch']}/{rules.epochs}: "
-        f"validation loss {last['validation_loss']:.4f}, gamma {last['gamma']:.3f}, "
-        f"{last['n_edges']} edges" + (", frozen" if last["frozen"] else "")
-    )
-    print(f"\r{line:<100}", end="", file=sys.stderr, flush=True)
+class _Report:
+    """Says where a stage is: on a terminal always on the same line."""
+
+    def __init__(self, stream: TextIO | bool):
+        self.stream = stream
+        self.open = False
+
+    def show(self, rules: StageRules, progress: StageProgress, where: str) -> None:
+        last = progress.history[-1]
+        line = (
+            f"stage {rules.stage}{where}, epoch {last['epoch']}/{rules.epochs}: "
+            f"validation loss {last['validation_loss']:.4f}, gamma {last['gamma']:.3f}, "
+            f"{last['n_edges']} edges" + (", frozen" if last["frozen"] else "")
+        )
+        self.open = self.stream.isatty()
+        text = f"\r{line:<100}" if self.open else f"{line}\n"
+        print(text, end="", file=self.stream, flush=True)
+
+    def end(self) -> None:
+        if self.open:
+            print(file=self.stream, flush=True)

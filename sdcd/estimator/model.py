@@ -20,6 +20,7 @@ first epochs, against :class:`ModelEngine`.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -186,12 +187,20 @@ class ModelEngine:
     def state(self) -> StageState:
         """A copy of everything needed to go on from here."""
         moments = {name: self.optimizer.state[theta] for name, theta in self.theta.items()}
+        return replace(
+            self.parameters(),
+            first={name: moment["exp_avg"].numpy().copy() for name, moment in moments.items()},
+            second={name: moment["exp_avg_sq"].numpy().copy() for name, moment in moments.items()},
+        )
+
+    def parameters(self) -> StageState:
+        """A copy of the state without Adam's moments."""
         return StageState(
             candidates=self.candidates,
             **{name: theta.detach().numpy().copy() for name, theta in self.theta.items()},
-            first={name: moment["exp_avg"].numpy().copy() for name, moment in moments.items()},
-            second={name: moment["exp_avg_sq"].numpy().copy() for name, moment in moments.items()},
-            step=int(moments["W"]["step"]),
+            first={},
+            second={},
+            step=int(self.optimizer.state[self.theta["W"]]["step"]),
             left=self.left.numpy().copy(),
             right=self.right.numpy().copy(),
         )

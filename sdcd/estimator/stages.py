@@ -13,6 +13,7 @@ import numpy as np
 from sdcd.errors import MethodFailure
 from sdcd.estimator.engine import Engine
 from sdcd.estimator.state import Candidates, StageState
+from sdcd.graphs import edges_acyclic
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def run_stage(
         progress.epoch += 1
         progress.risen += not progress.frozen
         after_epoch()
-    return progress.best if progress.stopped else parameters(engine)
+    return progress.best if progress.stopped else engine.parameters()
 
 
 def _gamma(rules: StageRules, progress: StageProgress) -> float:
@@ -136,7 +137,7 @@ def _check(
     if progress.frozen or not has_gamma:
         if loss < progress.best_loss:
             progress.best_loss, progress.checks_since_best = loss, 0
-            progress.best = parameters(engine)
+            progress.best = engine.parameters()
         else:
             progress.checks_since_best += 1
             progress.stopped = progress.checks_since_best >= rules.patience
@@ -152,19 +153,7 @@ def _check(
     )
 
 
-def parameters(engine: Engine) -> StageState:
-    """The engine's state without moments, without copying those where it can do so."""
-    own = getattr(engine, "parameters", None)
-    return own() if own is not None else engine.state().parameters()
-
-
 def acyclic_above(candidates: Candidates, A: np.ndarray, threshold: float) -> bool:
     """Whether the candidate edges with weight above ``threshold`` form no cycle: O(E + d)."""
-    # Not at the top: listing the methods, as every job of a cluster does, imports this module.
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
     above = threshold < A
-    ends = candidates.parents[above], candidates.children[above]
-    graph = csr_array((above[above], ends), shape=(candidates.d, candidates.d))
-    return connected_components(graph, connection="strong", return_labels=False) == candidates.d
+    return edges_acyclic(candidates.parents[above], candidates.children[above], candidates.d)

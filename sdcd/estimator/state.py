@@ -100,10 +100,6 @@ class StageState:
                 own[field.name] = {name: array.copy() for name, array in value.items()}
         return replace(self, **own)
 
-    def parameters(self) -> "StageState":
-        """The same arrays without Adam's moments."""
-        return replace(self, first={}, second={})
-
     def edge_weights(self) -> np.ndarray:
         """``A[i, j] = ||W[i, j, :]||_2`` of each candidate edge: float32 (E,)."""
         return np.sqrt(np.einsum("eh,eh->e", self.W, self.W))
