@@ -1,9 +1,10 @@
 """Set fits on the replayed data sets beside the authors' logged runs, paired by seed.
 
-    python benchmarks/against_logs.py                 # results/logs_sdcd and logs_baselines
+    python benchmarks/against_logs.py                 # results/logs_sdcd, logs_baselines, quick
     python benchmarks/against_logs.py results/paper   # or any other results
 
-`benchmarks/against_logs.yaml` says how the runs are made. `docs/benchmarks/against_logs.csv` gets
+`benchmarks/against_logs.yaml` says how the runs are made; of a fit that is in several of the
+results, the first counts. `docs/benchmarks/against_logs.csv` gets
 one row per method, setting and metric: `difference` is ours minus the log's, averaged over the
 seeds that have both, `low` and `high` its 95 % interval (Student's t). Where the authors logged no
 run of a method but printed a mean, that is what SHD is compared with (`twins` is then 0, the
@@ -57,6 +58,14 @@ def rows(experiment: str, ours: pd.DataFrame) -> list[dict]:
     return found
 
 
+def _runs(results, experiment):
+    return results / "runs" / f"{experiment}.csv"
+
+
+def _together(paths):
+    return pd.concat(map(read_runs, paths)).drop_duplicates([*SETTING, "seed"])
+
+
 def _cell(table, cell):
     same = [table[key].fillna("") == value for key, value in cell.items()]
     return table[np.logical_and.reduce(same)]
@@ -90,16 +99,15 @@ def _estimate(difference):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    default = [ROOT / "results" / scale for scale in ("logs_sdcd", "logs_baselines")]
+    default = [ROOT / "results" / scale for scale in ("logs_sdcd", "logs_baselines", "quick")]
     parser.add_argument("results", nargs="*", type=Path, default=default)
     parser.add_argument("--out", type=Path, default=TABLE)
     arguments = parser.parse_args()
     table = pd.DataFrame(
         row
-        for results in arguments.results
         for experiment in FAMILIES
-        if (path := results / "runs" / f"{experiment}.csv").exists()
-        for row in rows(experiment, read_runs(path))
+        if (paths := [p for r in arguments.results if (p := _runs(r, experiment)).exists()])
+        for row in rows(experiment, _together(paths))
     )
     with atomic_path(arguments.out) as path:
         table.round(4).to_csv(path, index=False, lineterminator="\n")

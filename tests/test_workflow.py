@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from sdcd.errors import FAILURE_STATUSES
-from sdcd.experiments import RUN_COLUMNS, exhibits, make_plan
+from sdcd.experiments import RUN_COLUMNS, exhibits, make_plan, read_runs
+from sdcd.figures import observational
 
 ROOT = Path(__file__).resolve().parents[1]
 SMOKE = ("--config", "scale=smoke")
@@ -211,6 +212,29 @@ def test_a_setting_of_one_method_reruns_its_fits(clone):
         f"fits/observational/d{d}_s2_seed{seed}/NOCURL.npz" for d in (5, 6) for seed in (0, 1)
     }
     assert again - fits == built_on("observational")
+
+
+def test_a_method_is_added_as_one_file_and_one_line(clone):
+    """The template of docs/adding-a-method.md, with no other edit, reaches the figures' data."""
+    page = (ROOT / "docs/adding-a-method.md").read_text()
+    template = re.search(r"```python\n(.*?)```", page, flags=re.DOTALL).group(1)
+    (clone / "sdcd/baselines/marginal.py").write_text(template)
+    config = clone / "config.yaml"
+    text = config.read_text()
+    config.write_text(text.replace("\nmethods:\n", "\nmethods:\n  - marginal\n", 1))
+    fits = {
+        f"fits/observational/d{d}_s2_seed{seed}/marginal.npz" for d in (5, 6) for seed in (0, 1)
+    }
+    assert {name for name in planned(clone) if name.startswith(("fits/", "data/"))} == fits
+
+    snakemake(clone, "fig_observational", "table_observational", *SMOKE)
+    runs = read_runs(clone / "results/smoke/runs/observational.csv")
+    added = runs[runs["method"] == "marginal"]
+    assert len(added) == 4
+    assert added["shd"].notna().all()
+    (legend,) = observational.draw(runs).legends
+    assert "marginal" in [text.get_text() for text in legend.get_texts()]
+    assert "marginal" in (clone / "results/smoke/tables/observational.html").read_text()
 
 
 def test_a_moved_clone_has_nothing_to_do(clone, tmp_path):
