@@ -15,9 +15,6 @@ SNAKEMAKE = $(BIN)/snakemake --cores $(CORES) --config scale=$(SCALE) results=re
 
 reproduce: set-up
 	@$(SNAKEMAKE)
-	@if [ -n "$$(find $(RESULTS)/*.html $(RESULTS)/figures $(RESULTS)/tables \
-	    -newer $(RESULTS)/report.html 2>&1)" ]; then \
-	    $(SNAKEMAKE) --report $(RESULTS)/report.html; fi
 	@echo
 	@echo "report:  $(CURDIR)/$(RESULTS)/report.html"
 	@echo "figures: $(CURDIR)/$(RESULTS)/figures"

@@ -16,6 +16,7 @@ report: "workflow/report/workflow.rst"
 
 rule all:
     input:
+        f"{RESULTS}/report.html",
         f"{RESULTS}/overview.html",
         f"{RESULTS}/verdicts.csv",
         figures(),

@@ -21,6 +21,8 @@ Data flows one way, and a module knows only what stands before it in this list:
 ``published``                the paper's numbers
 ``figures``, ``tables``      what the paper shows, beside what was reproduced
 ``verdicts``                 does it reproduce, cell by cell and claim by claim
+``overview``, ``report``     what was run and what failed; one page of everything
+``redraw``, ``archive``      all that is made from runs, made again; results as one file
 ``cli``                      the ``sdcd`` command
 
 Everywhere, ``A[i, j] != 0`` means an edge i -> j.

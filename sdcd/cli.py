@@ -248,6 +248,37 @@ def _methods(options: argparse.Namespace) -> int:
     return 0
 
 
+# report, export, import
+
+
+def _report(options: argparse.Namespace) -> int:
+    from sdcd.redraw import redraw
+
+    out = Path(options.out or Path(options.results) / "report.html")
+    _require_writable(out, (".html",))
+    written = redraw(options.results, out)
+    print(written[-1])
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    from sdcd.archive import export
+
+    out = Path(options.out)
+    _require_writable(out, (".zip", ".tar.gz", ".tgz"))
+    names = export(options.results, out, graphs=options.graphs)
+    print(f"{out}: {len(names):,} files, {out.stat().st_size / 1e6:.1f} MB")
+    return 0
+
+
+def _import(options: argparse.Namespace) -> int:
+    from sdcd.archive import take_in
+
+    names = take_in(options.archive, options.out)
+    print(f"{options.out}: {len(names):,} files; redraw with: sdcd report {options.out}")
+    return 0
+
+
 # The parser
 
 
@@ -404,6 +435,54 @@ def _parser() -> argparse.ArgumentParser:
         "",
     ).add_argument
     add("--json", action="store_true", help="for programs")
+
+    add = command(
+        "report",
+        _report,
+        "Redraw figures, tables, verdicts and the report from results alone.",
+        """\
+        examples:
+          sdcd report results/quick
+          sdcd report results/quick -o elsewhere/report.html
+
+        Reads runs/, the records in fits/ and plan.json; nothing is fitted. Figures, tables and
+        verdicts are written beside the report.
+        """,
+    ).add_argument
+    add("results", metavar="FOLDER", help="such as results/quick")
+    add("-o", "--out", metavar="FILE.html", help="where the report goes (FOLDER/report.html)")
+
+    add = command(
+        "export",
+        _export,
+        "Pack results into one archive, for another person to redraw.",
+        """\
+        example:
+          sdcd export results/quick -o quick.tar.gz
+
+        Holds the tables of runs and the records of the fits, not the data sets, which are
+        simulated anew from their seeds.
+        """,
+    ).add_argument
+    add("results", metavar="FOLDER", help="such as results/quick")
+    add("-o", "--out", required=True, metavar="FILE", help=".zip or .tar.gz")
+    add("--graphs", action="store_true", help="with the learned graphs and weights")
+
+    add = command(
+        "import",
+        _import,
+        "Unpack such an archive into a new folder of results.",
+        """\
+        example:
+          sdcd import quick.tar.gz -o results/quick
+          sdcd report results/quick
+
+        Everything in the archive is checked before the folder appears. In results/{scale} of a
+        clone, snakemake then draws from it what is missing, and fits nothing.
+        """,
+    ).add_argument
+    add("archive", metavar="FILE", help="as 'sdcd export' writes it")
+    add("-o", "--out", required=True, metavar="FOLDER", help="must not exist, or be empty")
     return parser
 
 
@@ -450,15 +529,19 @@ def _count(text: str) -> int:
 def _require_output(path: str, other_than: str = "") -> None:
     """Refuse an output that could not be written, before the work and not after it."""
     out = Path(path)
-    if out.suffix != ".npz":
-        raise InputError(f"{path}: the name of the output must end in .npz")
+    _require_writable(out, (".npz",))
     if other_than and out.resolve() == Path(other_than).resolve():
         raise InputError(f"{path}: the output would overwrite the input")
+
+
+def _require_writable(out: Path, suffixes: Sequence[str]) -> None:
+    if not out.name.endswith(tuple(suffixes)):
+        raise InputError(f"{out}: the name of the output must end in {' or '.join(suffixes)}")
     folder = out.absolute().parent
     while not folder.exists():
         folder = folder.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise InputError(f"{path}: nothing can be written in {folder}")
+        raise InputError(f"{out}: nothing can be written in {folder}")
 
 
 class _Terminated(BaseException):

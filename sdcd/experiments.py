@@ -266,6 +266,10 @@ class Plan:
         kept = key.d - int((1 - key.fraction) * key.d)
         return self.n_observational + kept * self.n_per_intervention
 
+    def to_json(self) -> str:
+        """Everything about the plan on one line."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
 
 def make_plan(config: Mapping[str, object], schema: Mapping[str, object]) -> Plan:
     """Check a configuration and work out what its chosen scale runs.

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from sdcd.experiments import FAMILIES, DatasetKey
+
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto;
        padding: 0 1rem; }
@@ -27,15 +29,36 @@ def failures(runs: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns ``experiment``, ``method``, ``status``, ``reason``, ``fits`` (how many) and ``d``
-        (the numbers of variables, ascending, separated by spaces).
+        Columns ``experiment``, ``method``, ``status``, ``reason``, ``fits`` (how many), ``d``
+        (the numbers of variables, ascending, separated by spaces) and ``log`` (of the first of
+        them, in the folder of results).
     """
-    failed = runs[runs["status"] != "ok"]
+    failed = runs[runs["status"] != "ok"].fillna({"reason": ""})
+    failed = failed.assign(log=[f"logs/fit/{name}.log" for name in fit_names(failed)])
     keys = ["experiment", "method", "status", "reason"]
-    groups = failed.fillna({"reason": ""}).groupby(keys, sort=False)["d"]
+    groups = failed.groupby(keys, sort=False)
     return groups.agg(
-        fits="size", d=lambda d: " ".join(str(int(value)) for value in sorted(set(d)))
+        fits=("d", "size"),
+        d=("d", lambda d: " ".join(str(int(value)) for value in sorted(set(d)))),
+        log=("log", "first"),
     ).reset_index()
+
+
+def fit_names(runs: pd.DataFrame) -> list[str]:
+    """For each run the path of its fit in ``fits/``, without suffix.
+
+    Such as ``observational/d10_s4_seed0/SDCD``. Two runs have the same name if they are the same
+    fit, counted in two experiments.
+    """
+    names = []
+    for row in runs.to_dict("records"):
+        mechanism = row["mechanism"] if isinstance(row["mechanism"], str) else ""
+        fraction = 0.0 if pd.isna(row["fraction"]) else float(row["fraction"])
+        family = FAMILIES[row["experiment"]]
+        numbers = (int(row[key]) for key in ("d", "s", "seed"))
+        key = DatasetKey(family, *numbers, fraction, mechanism)
+        names.append(f"{key.name}/{row['method']}")
+    return names
 
 
 def summary(runs: pd.DataFrame) -> pd.DataFrame:
@@ -72,7 +95,7 @@ def page(tables: Sequence[pd.DataFrame], scale: str) -> str:
     """
     runs = pd.concat(tables, ignore_index=True)
     # A fit may belong to several experiments; its cost counts once.
-    fits = runs.drop_duplicates(["method", "d", "s", "fraction", "mechanism", "seed"])
+    fits = runs[~pd.Series(fit_names(runs)).duplicated().to_numpy()]
     failed = failures(runs)
     n_failed = int((fits["status"] != "ok").sum())
     parts = [
@@ -80,32 +103,9 @@ def page(tables: Sequence[pd.DataFrame], scale: str) -> str:
         f"<p>{len(fits):,} fits, {fits['seconds'].sum() / 3600:.2f} hours in all; "
         f"{n_failed:,} of them failed.</p>",
         "<h2>Fits by experiment and method</h2>",
-        _table(
-            summary(runs),
-            {
-                "experiment": "experiment",
-                "method": "method",
-                "fits": "fits",
-                "failed": "failed",
-                "hours": "hours",
-                "peak_rss_mb": "peak memory (MB)",
-                "shortened": "shorter than in the paper",
-            },
-        ),
+        costs_table(runs),
         "<h2>Failures by reason</h2>",
-        _table(
-            failed,
-            {
-                "experiment": "experiment",
-                "method": "method",
-                "d": "d",
-                "fits": "fits",
-                "status": "status",
-                "reason": "reason",
-            },
-        )
-        if len(failed)
-        else "<p>None.</p>",
+        failures_table(failed),
     ]
     title = f"What was run at scale {html.escape(scale)}"
     return (
@@ -115,6 +115,30 @@ def page(tables: Sequence[pd.DataFrame], scale: str) -> str:
         + "\n".join(parts)
         + "\n</body>\n</html>\n"
     )
+
+
+def costs_table(runs: pd.DataFrame) -> str:
+    """:func:`summary` as an HTML table."""
+    return _table(
+        summary(runs),
+        {
+            "experiment": "experiment",
+            "method": "method",
+            "fits": "fits",
+            "failed": "failed",
+            "hours": "hours",
+            "peak_rss_mb": "peak memory (MB)",
+            "shortened": "shorter than in the paper",
+        },
+    )
+
+
+def failures_table(failed: pd.DataFrame) -> str:
+    """What :func:`failures` returns as an HTML table."""
+    if not len(failed):
+        return "<p>None.</p>"
+    headings = ("experiment", "method", "d", "fits", "status", "reason", "log")
+    return _table(failed, {heading: heading for heading in headings})
 
 
 def _table(table: pd.DataFrame, headings: dict[str, str]) -> str:
@@ -129,10 +153,15 @@ def _table(table: pd.DataFrame, headings: dict[str, str]) -> str:
         "<tr>" + "".join(cell("td", column, _text(row[column])) for column in headings) + "</tr>"
         for _, row in table.iterrows()
     ]
-    body = "\n".join(rows)
-    return (
-        f"<div><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"
-    )
+    parts = [
+        "<div class='scroll'><table>",
+        f"<thead><tr>{head}</tr></thead>",
+        "<tbody>",
+        *rows,
+        "</tbody>",
+        "</table></div>",
+    ]
+    return "\n".join(parts)
 
 
 def _text(value: object) -> str:

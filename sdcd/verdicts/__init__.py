@@ -29,7 +29,16 @@ import pandas as pd
 
 from sdcd.verdicts._cells import judge_cells
 from sdcd.verdicts._claims import fitted_exponent, judge_claims, read_claims
-from sdcd.verdicts._page import COLUMNS, VERDICTS, count, write
+from sdcd.verdicts._page import (
+    COLUMNS,
+    VERDICTS,
+    badge,
+    cells_table,
+    claims_list,
+    count,
+    counts_table,
+    write,
+)
 
 
 def judge(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -63,4 +72,16 @@ def judge(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return table.reindex(columns=list(COLUMNS))
 
 
-__all__ = ["COLUMNS", "VERDICTS", "count", "fitted_exponent", "judge", "read_claims", "write"]
+__all__ = [
+    "COLUMNS",
+    "VERDICTS",
+    "badge",
+    "cells_table",
+    "claims_list",
+    "count",
+    "counts_table",
+    "fitted_exponent",
+    "judge",
+    "read_claims",
+    "write",
+]

@@ -78,20 +78,16 @@ def to_html(verdicts: pd.DataFrame) -> str:
     """The page: counts, then every claim, then the cells of each table."""
     claims = verdicts[verdicts["kind"] == "claim"]
     cells = verdicts[verdicts["kind"] == "cell"]
-    parts = [_counts(verdicts), "<h2>Claims of the text</h2>", _claims(claims)]
+    parts = [counts_table(verdicts), "<h2>Claims of the text</h2>", claims_list(claims)]
     parts.append("<h2>Cells of the tables</h2>")
     for name, group in cells.groupby("experiment", sort=False):
-        judged = group[group["verdict"] != "not run"]
-        missing = len(group) - len(judged)
         parts.append(f"<h3>{html.escape(name.replace('_', ' '))}</h3>")
-        if len(judged):
-            parts.append(_cells(judged))
-        if missing:
-            parts.append(f"<p>Not run: {missing} of {len(group)} cells.</p>")
+        parts.append(cells_table(group))
     return _PAGE.replace("{body}", "\n".join(parts))
 
 
-def _counts(verdicts: pd.DataFrame) -> str:
+def counts_table(verdicts: pd.DataFrame) -> str:
+    """:func:`count` as an HTML table."""
     counts = count(verdicts)
     head = "".join(f"<th scope='col'>{html.escape(name)}</th>" for name in VERDICTS)
     rows = "".join(
@@ -106,12 +102,13 @@ def _counts(verdicts: pd.DataFrame) -> str:
     )
 
 
-def _claims(claims: pd.DataFrame) -> str:
+def claims_list(claims: pd.DataFrame) -> str:
+    """Verdicts on claims as HTML, each with its test and what it found."""
     items = []
     for row in claims.to_dict("records"):
         found = [_estimate(row), html.escape(_text(row["note"])), _seeds(row)]
         items.append(
-            f"<article id='claim-{html.escape(row['id'])}'>{_badge(row['verdict'])}"
+            f"<article id='claim-{html.escape(row['id'])}'>{badge(row['verdict'])}"
             f"<p class='quote'>“{html.escape(row['statement'])}”</p>"
             f"<p class='place'>{html.escape(row['place'])}</p>"
             f"<p>{' '.join(filter(None, found))}</p>{_contradiction(row)}</article>"
@@ -119,7 +116,17 @@ def _claims(claims: pd.DataFrame) -> str:
     return "\n".join(items)
 
 
-def _cells(cells: pd.DataFrame) -> str:
+def cells_table(cells: pd.DataFrame) -> str:
+    """Verdicts on the cells of one table as an HTML table, with the number of those not run."""
+    judged = cells[cells["verdict"] != "not run"]
+    missing = len(cells) - len(judged)
+    parts = [_rows(judged)] if len(judged) else []
+    if missing:
+        parts.append(f"<p>Not run: {missing} of {len(cells)} cells.</p>")
+    return "\n".join(parts)
+
+
+def _rows(cells: pd.DataFrame) -> str:
     head = "".join(
         f"<th scope='col'>{name}</th>"
         for name in ("setting", "method", "paper", "ours", "difference", "verdict", "")
@@ -143,7 +150,7 @@ def _cells(cells: pd.DataFrame) -> str:
             _number(row["published"], row["published_sd"]) or "NA",
             ours,
             _interval(row),
-            _badge(row["verdict"]),
+            badge(row["verdict"]),
             " ".join(filter(None, words)),
         ]
         rows.append("<tr>" + "".join(f"<td>{text}</td>" for text in texts) + "</tr>")
@@ -153,7 +160,8 @@ def _cells(cells: pd.DataFrame) -> str:
     )
 
 
-def _badge(verdict: str) -> str:
+def badge(verdict: str) -> str:
+    """One of :data:`VERDICTS` as HTML."""
     mark = {"reproduced": "✓", "not reproduced": "✗", "inconclusive": "?", "not run": "–"}[verdict]
     return f"<span class='badge {verdict.replace(' ', '-')}'>{mark} {verdict}</span>"
 

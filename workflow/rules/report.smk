@@ -27,3 +27,29 @@ rule overview:
     shell:
         "python workflow/scripts/overview.py --scale {params.scale} --out {output.html:q}"
         " --failures {output.failures:q} {input:q} 2> {log:q}"
+
+
+# The page that a reader opens first, and the plan that it is made from.
+rule report_page:
+    input:
+        runs_of(AVAILABLE),
+        figures(),
+        [table.with_suffix(".html") for table in map(Path, tables())],
+        f"{RESULTS}/verdicts.csv",
+    output:
+        html=f"{RESULTS}/report.html",
+        plan=f"{RESULTS}/plan.json",
+    log:
+        f"{RESULTS}/logs/report_page.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/report_page.tsv"
+    conda:
+        "../../envs/sdcd.yaml"
+    resources:
+        mem_mb=2000,
+        runtime=15,
+    params:
+        plan=PLAN.to_json(),
+        code=code("report.py", data=sorted((ROOT / "workflow/report").glob("*.rst"))),
+    shell:
+        "python workflow/scripts/report.py --plan {params.plan:q} --out {output.html:q} 2> {log:q}"

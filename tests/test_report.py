@@ -1,0 +1,189 @@
+"""The report: one page made from results alone, the same bytes each time."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sdcd import report
+from sdcd.errors import InputError
+from sdcd.experiments import STUDIES, exhibits
+from sdcd.files import write_json
+from sdcd.overview import failures, fit_names
+from sdcd.published import published_runs
+from sdcd.redraw import redraw
+
+PLAN = {
+    "scale": "tiny <b>",
+    "n_observational": 10_000,
+    "n_per_intervention": 500,
+    "experiments": {"ablation_stage1": {}},
+    "studies": {},
+}
+
+
+def record(seconds, **changes):
+    return {
+        "method": "SDCD",
+        "status": "ok",
+        "seconds": seconds,
+        "threads": 2,
+        "code": {"fingerprint": "f" * 16, "commit": "c" * 40},
+        "finished": "2030-01-02T03:04:05+00:00",
+        "versions": {"numpy": "2.0"},
+        "machine": {"cpu": "a <processor>", "cores": 4, "platform": "Linux"},
+        **changes,
+    }
+
+
+@pytest.fixture
+def results(tmp_path) -> Path:
+    """Runs of one experiment, two of them failed, with records of three fits."""
+    folder = tmp_path / "results"
+    runs = published_runs("ablation_stage1").reset_index(drop=True)
+    runs["seconds"] = 1.0
+    runs.loc[:1, ["status", "reason"]] = "error", "<script>alert(1)</script> broke"
+    runs.loc[:1, "shd"] = np.nan
+    (folder / "runs").mkdir(parents=True)
+    runs.to_csv(folder / "runs/ablation_stage1.csv", index=False)
+    write_json(folder / "plan.json", PLAN)
+    for name, fit in zip(fit_names(runs), (record(3600), record(1800), record(0)), strict=False):
+        write_json(folder / f"fits/{name}.json", fit)
+    return folder
+
+
+def test_a_redrawn_folder_has_everything_and_the_same_bytes_again(results, tmp_path):
+    first, second = (
+        {path.relative_to(folder): path.read_bytes() for path in redraw(results, folder / "r.html")}
+        for folder in (tmp_path / "a", tmp_path / "b")
+    )
+    assert first == second
+    assert {str(path) for path in first} == {
+        # The second table is of the constraints, and needs no runs.
+        *(f"tables/ablation_stage1{suffix}" for suffix in (".csv", ".tex", ".html")),
+        *(f"tables/pst_constraints{suffix}" for suffix in (".csv", ".tex", ".html")),
+        *("verdicts.csv", "verdicts.html", "failures.csv", "r.html"),
+    }
+    # Nothing else was written, and nothing where the results lie.
+    assert {path for path in (tmp_path / "a").rglob("*") if path.is_file()} == {
+        tmp_path / "a" / path for path in first
+    }
+    assert {path.name for path in results.iterdir()} == {"fits", "plan.json", "runs"}
+
+
+def test_the_page_says_what_was_run_and_what_became_of_it(results, tmp_path):
+    runs = pd.read_csv(results / "runs/ablation_stage1.csv")
+    text = redraw(results, tmp_path / "out/report.html")[-1].read_text()
+    assert "<title>SDCD, reproduced at scale tiny &lt;b&gt;</title>" in text
+    assert f"{len(runs)}, of which 2 failed" in text
+    # One hour and half an hour on two threads.
+    assert "3.00 core-hours" in text
+    assert "a &lt;processor&gt;, 4 cores" in text
+    assert "c" * 40 in text and "2030-01-02 03:04" in text and "numpy 2.0" in text
+    assert "<script" not in text and "&lt;script&gt;alert(1)&lt;/script&gt; broke" in text
+    assert failures(runs)["log"][0] in text
+    assert "SHD of SDCD without parts of its first stage" in text
+    assert "Verdicts on its" in text
+    # Every link into the page has its target, and every link out of it its file.
+    targets = set(re.findall(r"id='([^']+)'", text))
+    for link in re.findall(r"href='([^']+)'", text):
+        assert link[1:] in targets if link[0] == "#" else (tmp_path / "out" / link).exists(), link
+    # Nothing is loaded.
+    assert not re.search(r"<link|src='(?!data:)|url\(|@import", text)
+
+
+def test_a_figure_is_embedded_and_links_to_its_pdf(results, tmp_path):
+    study = {"d": [200, 400], "constraint": ["h_rho", "h_rho"], "seconds": [1.0, 2.0]}
+    pd.DataFrame(study).to_csv(results / "runs/constraint_costs.csv", index=False)
+    png = b"\x89PNG\r\n\x1a\n" + bytes(8) + (800).to_bytes(4, "big") + (600).to_bytes(4, "big")
+    (results / "figures").mkdir()
+    for suffix, content in ((".png", png), (".pdf", b"%PDF")):
+        (results / f"figures/runtime{suffix}").write_bytes(content)
+    # A figure whose runs are not in the plan is left over from earlier.
+    assert "data:image/png" not in report.page(results)
+    runs = published_runs("observational")
+    runs.to_csv(results / "runs/observational.csv", index=False)
+    plan = {**PLAN, "experiments": {"observational": {}}}
+    write_json(results / "plan.json", plan)
+    text = report.page(results, beside=results / "elsewhere")
+    assert "width='400' height='300' src='data:image/png;base64,iVBOR" in text
+    assert "href='../figures/runtime.pdf'" in text
+    (results / "figures/runtime.png").write_bytes(b"GIF")
+    with pytest.raises(InputError, match=r"runtime\.png: not a PNG"):
+        report.page(results)
+
+
+def test_exhibits_are_in_the_paper_s_order_and_what_is_not_in_it_comes_last(tmp_path):
+    names = {kind: list(exhibits(kind)) for kind in ("figures", "tables")}
+    tables = dict.fromkeys(
+        [*STUDIES, *(e for kind in names for of in exhibits(kind).values() for e in of)]
+    )
+    for kind, suffix in (("figures", "png"), ("tables", "html")):
+        (tmp_path / kind).mkdir()
+        for name in names[kind]:
+            (tmp_path / kind / f"{name}.{suffix}").write_text("")
+    shown = report._exhibits(tmp_path, tables, report.CAPTIONS)
+    assert len(shown) == len(names["figures"]) + len(names["tables"])
+    labels = [exhibit.label for exhibit in shown if exhibit.label in report.PAPER_ORDER]
+    assert labels == sorted(labels, key=report.PAPER_ORDER.index)
+    assert all(exhibit.label not in report.PAPER_ORDER for exhibit in shown[len(labels) :])
+    assert len(set(labels)) == len(labels) > 15
+    for exhibit in shown:
+        assert exhibit.title and "(" not in exhibit.title
+
+
+def test_without_captions_plan_and_records_the_page_still_stands(results, tmp_path):
+    (results / "plan.json").unlink()
+    for path in results.glob("fits/**/*.json"):
+        path.unlink()
+    redraw(results, results / "report.html")
+    text = report.page(results, captions=tmp_path / "none")
+    assert "scale results" in text and "Git commit" not in text
+    assert "Ablation of stage 1, SHD" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "message"),
+    [
+        ("plan.json", '{"scale": 3}', "plan.json: not a plan of runs"),
+        ("plan.json", "[1]", "plan.json: not a plan of runs"),
+        ("verdicts.csv", "a,b\n1,2\n", "verdicts.csv: column 'kind' is missing"),
+        ("runs", None, "no table of runs"),
+    ],
+)
+def test_what_is_not_as_it_must_be_is_said(results, path, content, message):
+    if content is None:
+        (results / "runs/ablation_stage1.csv").unlink()
+    else:
+        (results / path).write_text(content)
+    with pytest.raises(InputError, match=re.escape(message)):
+        report.page(results)
+
+
+def test_a_record_that_is_none_is_said(results):
+    path = next(results.glob("fits/**/*.json"))
+    path.write_text(json.dumps({"seconds": "long"}))
+    with pytest.raises(InputError, match="not the record of a fit"):
+        report.page(results)
+
+
+def test_one_fit_in_two_experiments_has_one_name_and_different_data_have_two():
+    rows = [
+        ("observational", 20, 4, np.nan, np.nan),
+        ("ablation_stage1", 20, 4, 0.0, np.nan),
+        ("interventional", 20, 4, 0.0, np.nan),
+        ("interventional", 20, 4, 0.25, np.nan),
+        ("dcdi_simulations", 20, 4, 0.0, "L"),
+    ]
+    runs = pd.DataFrame(rows, columns=["experiment", "d", "s", "fraction", "mechanism"])
+    names = fit_names(runs.assign(seed=3, method="SDCD"))
+    assert names == [
+        "observational/d20_s4_seed3/SDCD",
+        "observational/d20_s4_seed3/SDCD",
+        "interventional/d20_s4_f0_seed3/SDCD",
+        "interventional/d20_s4_f0.25_seed3/SDCD",
+        "dcdi/L_d20_s4_seed3/SDCD",
+    ]

@@ -1,0 +1,28 @@
+"""Write the report, one page that needs no other file, from a folder of results."""
+
+import argparse
+import json
+from pathlib import Path
+
+import _script
+
+from sdcd.files import atomic_path, write_json
+from sdcd.report import page
+
+
+def main() -> None:
+    """Read the arguments, write the plan, then the page that is made from it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--plan", required=True, type=json.loads, help="what was run, as JSON")
+    parser.add_argument("--out", required=True, help="where the page goes; plan.json beside it")
+    a = parser.parse_args()
+
+    results = Path(a.out).parent
+    write_json(results / "plan.json", a.plan)
+    text = page(results)
+    with atomic_path(a.out) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _script.run(main)
