@@ -86,6 +86,20 @@ def test_scale_laptop_has_every_number_of_sdcd_up_to_50_variables():
     assert laptop.studies == paper.studies
 
 
+def test_scale_laptop_takes_a_night_on_two_cores():
+    plan = plan_of(scale="laptop")
+    fits = {fit for experiment in plan.experiments.values() for fit in experiment.fits()}
+    # Measured, where what is known in general is not of these settings: with fewer rows, with fewer
+    # iterations, and without weights.
+    seconds = {"SCORE": 10, "DAGMA": 70, "AVICI": 0}
+    starting = 4
+    cost = sum(
+        starting + seconds.get(method, costs.expected(method, key.d, plan.n_rows(key))[0])
+        for key, method in fits
+    )
+    assert 8 < cost / 3600 / 2 < 9.5
+
+
 def test_every_scale_has_a_point_of_every_study_and_the_first_experiments():
     for scale in CONFIG["scales"]:
         plan = plan_of(scale=scale)
