@@ -31,6 +31,7 @@ except InputError as error:
 
 RESULTS = f"{config.get('results', 'results')}/{PLAN.scale}"
 PUBLISHED = tuple(sorted((ROOT / "sdcd/published").glob("*.csv")))
+CAPTIONS = tuple(sorted((ROOT / "workflow/report").glob("*.rst")))
 AVAILABLE = [*PLAN.experiments, *PLAN.studies]
 FIGURES = {name: of for name, of in exhibits("figures").items() if set(of) <= set(AVAILABLE)}
 TABLES = {name: of for name, of in exhibits("tables").items() if set(of) <= set(AVAILABLE)}

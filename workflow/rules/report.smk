@@ -50,6 +50,6 @@ rule report_page:
         runtime=15,
     params:
         plan=PLAN.to_json(),
-        code=code("report.py", data=sorted((ROOT / "workflow/report").glob("*.rst"))),
+        code=code("report.py", data=CAPTIONS),
     shell:
         "python workflow/scripts/report.py --plan {params.plan:q} --out {output.html:q} 2> {log:q}"
