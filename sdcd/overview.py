@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from sdcd.errors import InputError
 from sdcd.experiments import FAMILIES, DatasetKey
 
 STYLE = """
@@ -48,10 +49,15 @@ def fit_names(runs: pd.DataFrame) -> list[str]:
     """For each run the path of its fit in ``fits/``, without suffix.
 
     Such as ``observational/d10_s4_seed0/SDCD``. Two runs have the same name if they are the same
-    fit, counted in two experiments.
+    fit, counted in two experiments. :class:`~sdcd.errors.InputError` for an unknown experiment.
     """
     names = []
     for row in runs.to_dict("records"):
+        if row["experiment"] not in FAMILIES:
+            raise InputError(
+                f"runs: found experiment {row['experiment']!r}, expected one of "
+                f"{', '.join(FAMILIES)}"
+            )
         mechanism = row["mechanism"] if isinstance(row["mechanism"], str) else ""
         fraction = 0.0 if pd.isna(row["fraction"]) else float(row["fraction"])
         family = FAMILIES[row["experiment"]]

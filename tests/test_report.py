@@ -187,3 +187,5 @@ def test_one_fit_in_two_experiments_has_one_name_and_different_data_have_two():
         "interventional/d20_s4_f0.25_seed3/SDCD",
         "dcdi/L_d20_s4_seed3/SDCD",
     ]
+    with pytest.raises(InputError, match="found experiment 'other', expected one of observ"):
+        fit_names(runs.assign(seed=3, method="SDCD", experiment="other"))
