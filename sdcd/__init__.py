@@ -12,6 +12,7 @@ Data flows one way, and a module knows only what stands before it in this list:
 ``methods``, ``outside``     the contract of a method and the registry; outside commands as methods
 ``variants``                 SDCD and its ablations as registered methods
 ``baselines``                one file per compared method
+``pruning``, ``pruned``      held-out pruning of a DAG; every method with it as a method of its own
 ``fingerprint``              a hash of the code that a result depends on
 ``provenance``               where a result comes from: its code, commit and data
 ``running``                  one fit in a process of its own, with limits on time and memory

@@ -34,6 +34,9 @@ SCORES = (
 )
 """Keys of what ``sdcd score`` prints."""
 
+EDGE_ARRAYS = ("gain", "gain_se")
+"""Arrays of a fit that are columns of its list of edges: see :mod:`sdcd.pruning`."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
@@ -165,7 +168,8 @@ def write_views(fit: str | Path, *, picture: bool = True) -> list[Path]:
     if graph is None:
         return []
     names = graph.arrays["names"].tolist()
-    write_edges(edges, graph.adjacency, graph.weights, names)
+    more = {name: graph.arrays[name] for name in EDGE_ARRAYS if name in graph.arrays}
+    write_edges(edges, graph.adjacency, graph.weights, names, more)
     if not picture:
         return [edges]
     try:
@@ -240,11 +244,17 @@ def _methods(options: argparse.Namespace) -> int:
         print(json.dumps(listing, indent=2))
         return 0
     print("observational: takes data without interventions only; interventional: takes both.\n")
+    twins = [name for name in known if name.endswith("+prune")]
     for name, m in known.items():
+        if name in twins:
+            continue
         settings = ", ".join(f"{key}={json.dumps(value)}" for key, value in m.defaults.items())
         print(f"{name}  ({m.data})")
         for line in (m.source, settings or "no settings"):
             print(textwrap.fill(line, 98, initial_indent="    ", subsequent_indent="      "))
+    print(
+        f"NAME+prune  (as NAME)\n    each of {len(twins)}, then held-out pruning as in SDCD-pruned"
+    )
     return 0
 
 
@@ -359,7 +369,8 @@ def _parser() -> argparse.ArgumentParser:
 
         written beside fit.npz (weights, adjacency, names):
           fit.json         method, status, reason, seconds, peak_rss_mb, params, versions, ...
-          fit.edges.csv    parent, child, weight, the strongest edge first
+          fit.edges.csv    parent, child, weight, the strongest edge first; of a pruned graph also
+                           gain and gain_se, what the edge adds to the prediction of its child
           fit.graph.png, fit.graph.pdf    a picture of the graph
 
         exit code: 0 done; 2 wrong input, nothing written; 3 the fit failed: fit.json says why.

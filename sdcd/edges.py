@@ -1,7 +1,8 @@
 """Graphs as lists of edges by name: ``.csv`` with the columns ``parent``, ``child``, ``weight``."""
 
 import csv
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,17 +34,28 @@ def edge_list(
 
 
 def write_edges(
-    path: str | Path, adjacency: np.ndarray, weights: np.ndarray | None, names: Sequence[str]
+    path: str | Path,
+    adjacency: np.ndarray,
+    weights: np.ndarray | None,
+    names: Sequence[str],
+    more: Mapping[str, np.ndarray] | None = None,
 ) -> None:
-    """Write :func:`edge_list` by names; a missing weight is an empty cell."""
+    """Write :func:`edge_list` by names; a missing weight is an empty cell.
+
+    ``more`` are further columns: for each its name and the edges' values (d, d), NaN where there is
+    none, which is an empty cell too.
+    """
+    more = more or {}
     with (
         atomic_path(path) as temporary,
         open(temporary, "w", newline="", encoding="utf-8") as stream,
     ):
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(COLUMNS)
+        writer.writerow([*COLUMNS, *more])
         for i, j, weight in edge_list(adjacency, weights):
-            writer.writerow([names[i], names[j], "" if weight is None else repr(weight)])
+            values = [float(matrix[i, j]) for matrix in more.values()]
+            cells = ["" if x is None or math.isnan(x) else repr(x) for x in (weight, *values)]
+            writer.writerow([names[i], names[j], *cells])
 
 
 def read_edges(path: str | Path, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None]:

@@ -402,9 +402,11 @@ def _method_plan(config, scale, where, name) -> MethodPlan:
         for key, value in options["settings"].items()
         if value != method.defaults[key]
     ]
-    outside = config["outside_methods"].get(name)
+    # The command of NAME+prune is NAME's.
+    command = name if name in config["outside_methods"] else name.removesuffix("+prune")
+    outside = config["outside_methods"].get(command)
     if outside is not None:
-        outside = {"name": name, **outside}
+        outside = {"name": command, **outside}
     return MethodPlan(name=name, outside=outside, shortened="; ".join(changes), **options)
 
 

@@ -97,7 +97,10 @@ class FirstStage:
 
 @dataclass(frozen=True)
 class Method:
-    """A registered method: see :func:`register` for what each field is for."""
+    """A registered method: see :func:`register` for what each field is for.
+
+    ``base`` is the method whose graph this one works on, if it is such a method.
+    """
 
     name: str
     data: Literal["observational", "interventional"]
@@ -107,6 +110,12 @@ class Method:
     module: str
     first_stage: FirstStage | None = None
     reports: bool = False
+    base: "Method | None" = None
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """What a fit depends on: the method's module, and that of the method that it builds on."""
+        return (self.module, *(self.base.modules if self.base else ()))
 
     def parameters(self, settings: Mapping[str, object]) -> dict[str, object]:
         """Defaults overridden by ``settings``.
@@ -164,9 +173,11 @@ def register(
 
 
 def methods() -> dict[str, Method]:
-    """All registered methods by name, SDCD and its variants first, then the baselines."""
+    """All methods by name: SDCD and its variants, the baselines, then those with pruning after."""
     _discover()
-    return dict(_METHODS)
+    # By name, so that a method does not depend on what is derived from it (see fingerprint).
+    pruned = importlib.import_module("sdcd.pruned")
+    return {**_METHODS, **pruned.pruned_methods(_METHODS)}
 
 
 def method(name: str) -> Method:

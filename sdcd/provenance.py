@@ -9,17 +9,17 @@ from pathlib import Path
 from sdcd.fingerprint import PACKAGE, fingerprint
 
 
-def code_of(module: str) -> dict[str, str | None]:
-    """The code behind a fit by a method of ``module``.
+def code_of(*modules: str) -> dict[str, str | None]:
+    """The code behind a fit by a method of ``modules``.
 
     Returns
     -------
     dict
-        ``fingerprint``: that of the module and of the module that runs fits (see
+        ``fingerprint``: that of the modules and of the module that runs fits (see
         :mod:`sdcd.fingerprint`); a module outside this package does not count. ``commit``: see
         :func:`commit`.
     """
-    own = [module] if module.partition(".")[0] == PACKAGE.name else []
+    own = [module for module in modules if module.partition(".")[0] == PACKAGE.name]
     return {"fingerprint": fingerprint("sdcd.running", *own), "commit": commit()}
 
 

@@ -154,7 +154,7 @@ def run_fit(
         "data": os.path.abspath(data_path),
         "shown_as": str(shown_as or data_path),
         "method": name,
-        "module": chosen.module,
+        "modules": chosen.modules,
         "outside": getattr(chosen.fit, "spec", None),
         "params": params,
         "seed": seed,
@@ -167,7 +167,7 @@ def run_fit(
     # Before the fit: files may be edited while it runs.
     source = Path(job["shown_as"])
     data = {"name": source.name, "sha256": digest(source) if source.is_file() else None}
-    code = code_of(chosen.module)
+    code = code_of(*chosen.modules)
     parts = [_part_record(path) for path in first_stage]
     end = _failed_part(job["first_stage"], parts)
     if end is None:
@@ -528,7 +528,8 @@ def _prepare(job: dict) -> tuple[Dataset, Method]:
         register_outside(job["outside"])
     else:
         # A method may have been registered by a module that is not part of this package.
-        importlib.import_module(job["module"])
+        for module in job["modules"]:
+            importlib.import_module(module)
     chosen = method(job["method"])
     try:
         dataset = read_dataset(job["data"])
@@ -547,6 +548,8 @@ def preload(chosen: Method) -> None:
     that of the names which it lacks under ``""``. What cannot be imported is left to the fit, which
     reports it. Graph algorithms' imports are done for all methods.
     """
+    if chosen.base is not None:
+        preload(chosen.base)
     names = getattr(sys.modules[chosen.module], "PRELOAD", ())
     if isinstance(names, Mapping):
         names = names.get(chosen.name, names.get("", ()))

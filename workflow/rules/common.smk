@@ -98,8 +98,7 @@ def method_arguments(method, settings):
 
 def fit_code(wildcards):
     method = method_of(wildcards)
-    modules = [] if method.outside else [registered_methods()[method.name].module]
-    return code_now("fit.py", *modules)
+    return code_now("fit.py", *registered_methods()[method.name].modules)
 
 
 def fit_arguments(wildcards):

@@ -1,0 +1,133 @@
+"""Every registered method with held-out pruning after it: ``NAME+prune``, and ``SDCD-pruned``.
+
+Not in the paper. The registry asks :func:`pruned_methods` for them, so a method that is registered
+has its pruned twin without a line of code; see :mod:`sdcd.pruning` for what pruning does.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from sdcd.errors import MethodFailure
+from sdcd.graphs import consistent_extension, dag_trim, is_acyclic
+from sdcd.methods import FirstStage, Graph, Method
+from sdcd.pruning import DEFAULTS, Pruned, prune
+
+SUFFIX = "+prune"
+"""Of a method's name, with pruning after it."""
+
+OWN_NAMES = MappingProxyType({"SDCD-pruned": "SDCD"})
+"""Pruned methods that also have a name of their own, with the method that is pruned."""
+
+PRELOAD = ("sdcd.estimator.engine_numba:warm_up",)
+
+_PREFIX = "prune_"
+
+
+def pruned_methods(known: Mapping[str, Method]) -> dict[str, Method]:
+    """The pruned twins of all methods in ``known``, those with a name of their own first."""
+    names = {name: base for name, base in OWN_NAMES.items() if base in known}
+    for name in known:
+        if not name.endswith(SUFFIX) and name not in OWN_NAMES:
+            names[name + SUFFIX] = name
+    return {name: _pruned(known[base], name) for name, base in names.items()}
+
+
+def as_dag(graph: Graph) -> np.ndarray:
+    """The DAG that pruning starts from: the graph itself, if it is one.
+
+    Otherwise, with weights, its edges in decreasing order of weight, except those that would close
+    a cycle (:func:`sdcd.graphs.dag_trim`); without, a DAG of the class that it stands for
+    (:func:`sdcd.graphs.consistent_extension`).
+
+    Returns
+    -------
+    int8 (d, d)
+
+    Raises
+    ------
+    MethodFailure
+        ``error`` if a graph without weights has cycles that no choice of directions avoids.
+    """
+    A = graph.adjacency
+    if is_acyclic(A):
+        return A
+    if graph.weights is not None:
+        return dag_trim(np.abs(graph.weights) * (A != 0), threshold=0.0)
+    extension = consistent_extension(A)
+    if extension is None:
+        raise MethodFailure(
+            "error",
+            f"the graph ({np.count_nonzero(A)} edges) stands for no DAG and has no weights "
+            "by which to make it one, so it cannot be pruned",
+        )
+    return extension
+
+
+def ranked(result: Pruned, weights: np.ndarray | None) -> np.ndarray:
+    """Weights that rank the edges which stay above all other pairs.
+
+    The method's own weights, those of edges that stay raised by the largest of all; for a method
+    without weights, the gains where they are positive.
+
+    Returns
+    -------
+    float64 (d, d)
+    """
+    if weights is None:
+        return np.maximum(np.nan_to_num(result.gain, nan=0.0), 0.0)
+    own = np.abs(weights).astype(np.float64)
+    return own + own.max(initial=0.0) * (result.adjacency != 0)
+
+
+def _pruned(base: Method, name: str) -> Method:
+    def fit(X, intervened, names, seed, **params) -> Graph:
+        own = {key: params.pop(_PREFIX + key) for key in DEFAULTS}
+        graph = base.fit(X, intervened, names, seed, **params)
+        before = as_dag(graph)
+        start = time.perf_counter()
+        result = prune(before, X, intervened, seed=seed, **own)
+        seconds = time.perf_counter() - start
+        return Graph(
+            adjacency=result.adjacency,
+            weights=ranked(result, graph.weights),
+            diagnostics={
+                **graph.diagnostics,
+                "edges_before_pruning": int(np.count_nonzero(before)),
+                "pruning_rounds": result.rounds,
+                "pruning_seconds": round(seconds, 3),
+            },
+            arrays={
+                **graph.arrays,
+                "unpruned": before,
+                "gain": result.gain,
+                "gain_se": result.gain_se,
+            },
+        )
+
+    if hasattr(base.fit, "spec"):
+        fit.spec = base.fit.spec
+    own_defaults = {_PREFIX + key: value for key, value in DEFAULTS.items()}
+    return replace(
+        base,
+        name=name,
+        defaults=MappingProxyType({**base.defaults, **own_defaults}),
+        source=f"not in the paper: {base.name}, then held-out pruning",
+        fit=fit,
+        module=__name__,
+        first_stage=_first_stage(base.first_stage),
+        base=base,
+    )
+
+
+def _first_stage(base: FirstStage | None) -> FirstStage | None:
+    if base is None:
+        return None
+
+    def parameters(params):
+        return base.parameters({k: v for k, v in params.items() if not k.startswith(_PREFIX)})
+
+    return FirstStage(base.fit, parameters)
