@@ -26,6 +26,7 @@ rule all:
 include: "workflow/rules/simulate.smk"
 include: "workflow/rules/fit.smk"
 include: "workflow/rules/collect.smk"
+include: "workflow/rules/derive.smk"
 include: "workflow/rules/constraints.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/tables.smk"

@@ -19,6 +19,7 @@ Data flows one way, and a module knows only what stands before it in this list:
 ``configuration``            config.yaml, checked
 ``costs``, ``experiments``   what a fit is expected to cost; the paper's grids
 ``runs``, ``summaries``      one row per fit; means, spreads and pairs over seeds
+``thresholds``, ``cartoon``  tables made from the fits' weights: other cuts; SDCD's stages
 ``published``                the paper's numbers
 ``figures``, ``tables``      what the paper shows, beside what was reproduced
 ``verdicts``                 does it reproduce, cell by cell and claim by claim

@@ -4,7 +4,7 @@ An archive (``.zip``, or ``.tar.gz``) holds ``manifest.json`` and the files that
 its size and SHA-256:
 
 - ``plan.json``, what was run;
-- ``runs/{experiment}.csv``, the tables of runs and of studies;
+- ``runs/{experiment}.csv``, the tables of runs, of studies, and from the fits' weights;
 - ``fits/{dataset}/{method}.json``, the records of the fits;
 - if wanted, ``fits/{dataset}/{method}.npz``, the learned graphs.
 
@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sdcd.errors import InputError
-from sdcd.experiments import DATASET_PATTERN, FAMILIES, STUDIES, read_runs
+from sdcd.experiments import DATASET_PATTERN, DERIVED, FAMILIES, STUDIES, read_runs
 from sdcd.files import atomic_path, read_json, read_npz
 from sdcd.overview import fit_names
 from sdcd.report import read_plan, read_tables
@@ -40,7 +40,7 @@ LARGEST_MANIFEST = 50 * 10**6
 """Bytes, unpacked; an archive that says or holds more is refused."""
 
 _FIT = rf"fits/{DATASET_PATTERN}/[A-Za-z0-9][A-Za-z0-9_.+-]*"
-_RUNS = rf"runs/({'|'.join([*FAMILIES, *STUDIES])})\.csv"
+_RUNS = rf"runs/({'|'.join([*FAMILIES, *STUDIES, *DERIVED])})\.csv"
 _ALLOWED = re.compile(rf"plan\.json|{_RUNS}|{_FIT}\.(json|npz)")
 
 

@@ -40,6 +40,14 @@ STUDIES = {
 """Studies of the acyclicity constraints alone, each with the module and the function that makes its
 table (a list of records) from the sizes in the configuration."""
 
+DERIVED = {
+    "thresholds_observational": ("sdcd.thresholds", "collect_thresholds", "observational"),
+    "thresholds_interventional": ("sdcd.thresholds", "collect_thresholds", "interventional"),
+    "cartoon": ("sdcd.cartoon", "collect_cartoon", "interventional"),
+}
+"""Tables that are made from the matrices of an experiment's fits: the module and the function that
+makes each, and the experiment. See :meth:`Plan.derived`."""
+
 PAPER = {"n_observational": 10_000, "n_per_intervention": 500, "time_limit_s": 21_600}
 """What the paper used where a scale may shorten: rows, rows per intervention, seconds per fit."""
 
@@ -270,6 +278,30 @@ class Plan:
         """Everything about the plan on one line."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
+    def derived(self) -> dict[str, Experiment]:
+        """The tables of :data:`DERIVED` that this scale has, each with the fits it is made from.
+
+        The cartoon is made from one fit of SDCD: the sparsest and smallest graph, the most
+        interventions, the lowest seed.
+        """
+        found = {}
+        for name, (_, _, of) in DERIVED.items():
+            experiment = self.experiments.get(of)
+            if experiment is not None and name == "cartoon":
+                experiment = _one_fit(experiment, "SDCD")
+            if experiment is not None:
+                found[name] = experiment
+        return found
+
+
+def _one_fit(experiment: Experiment, method: str) -> Experiment | None:
+    keys = [key for key, name in experiment.fits() if name == method]
+    if not keys:
+        return None
+    key = min(keys, key=lambda key: (key.s, key.d, -key.fraction, key.seed))
+    grid = {"d": [key.d], "s": [key.s], "seeds": [key.seed], "fractions": [key.fraction]}
+    return Experiment(experiment.name, [grid], {method: experiment.methods[method]})
+
 
 def make_plan(config: Mapping[str, object], schema: Mapping[str, object]) -> Plan:
     """Check a configuration and work out what its chosen scale runs.
@@ -480,14 +512,15 @@ def _datasets(family: str, grid: Mapping, seeds: list[int]) -> Iterable[DatasetK
 
 
 def exhibits(kind: str) -> dict[str, tuple[str, ...]]:
-    """The figures or tables of the paper, each with the tables of runs that it is made from.
+    """The figures or tables, each with the tables of runs that it is made from.
 
     Parameters
     ----------
     kind : "figures" or "tables"
-        A subpackage of this package. Each of its modules with a function ``draw`` or ``build`` is
-        one exhibit, made from the experiments in the module's tuple ``EXPERIMENTS``, or, without
-        that, from the study of the module's own name. The modules are read, not imported.
+        A subpackage of this package. Each of its modules that defines a function ``draw`` or
+        ``build``, or assigns one, is one exhibit, made from the experiments in the module's tuple
+        ``EXPERIMENTS``, or, without that, from the study of the module's own name. The modules are
+        read, not imported.
 
     Returns
     -------
@@ -498,13 +531,13 @@ def exhibits(kind: str) -> dict[str, tuple[str, ...]]:
     for path in sorted((Path(__file__).parent / kind).glob("[!_]*.py")):
         tree = ast.parse(path.read_bytes())
         functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-        if not functions & {"draw", "build"}:
-            continue
         constants = {
             node.targets[0].id: node.value
             for node in tree.body
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         }
+        if not {"draw", "build"} & (functions | set(constants)):
+            continue
         stated = constants.get("EXPERIMENTS")
         found[path.stem] = (path.stem,) if stated is None else tuple(ast.literal_eval(stated))
     return found

@@ -20,7 +20,7 @@ import pandas as pd
 
 from sdcd import overview, verdicts
 from sdcd.errors import InputError
-from sdcd.experiments import FAMILIES, STUDIES, exhibits, read_runs
+from sdcd.experiments import DERIVED, FAMILIES, STUDIES, exhibits, read_runs
 from sdcd.files import read_json
 
 CAPTIONS = Path(__file__).resolve().parents[1] / "workflow" / "report"
@@ -147,16 +147,18 @@ def read_plan(results: str | Path) -> Mapping[str, object]:
 
 
 def read_tables(results: str | Path, plan: Mapping[str, object] | None = None):
-    """Tables of runs and of studies by name: those of the plan, or without one all that are there.
+    """Tables in ``runs/`` by name: those of the plan, or without one all that are there.
 
     Returns
     -------
     dict of str to DataFrame
     """
     folder = Path(results) / "runs"
-    names = [*FAMILIES, *STUDIES]
+    names = [*FAMILIES, *STUDIES, *DERIVED]
     if plan:
-        names = [name for name in names if name in {*plan["experiments"], *plan["studies"]}]
+        planned = {*plan["experiments"], *plan["studies"]}
+        planned |= {name for name, (_, _, of) in DERIVED.items() if of in planned}
+        names = [name for name in names if name in planned]
     found = {
         name: read_runs(folder / f"{name}.csv")
         for name in names

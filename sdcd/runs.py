@@ -1,6 +1,6 @@
 """Tables of runs: one row per fit, scored against the true graph."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -36,8 +36,22 @@ def collect(experiment: Experiment, results: str | Path):
     """
     import pandas as pd
 
+    rows = []
+    for key, graph, record, truth in fits_with_truth(experiment, results):
+        shortened = experiment.methods[record["method"]]["shortened"]
+        rows.append(run_row(experiment.name, key, record, graph, truth, shortened))
+    return pd.DataFrame(rows, columns=list(RUN_COLUMNS))
+
+
+def fits_with_truth(
+    experiment: Experiment, results: str | Path
+) -> Iterator[tuple[DatasetKey, Graph | None, dict, np.ndarray]]:
+    """Read an experiment's fits in its order: data set, graph (None if failed), record, true graph.
+
+    Parameters and errors as for :func:`collect`.
+    """
     results = Path(results)
-    rows, truths = [], {}
+    truths = {}
     for key, method in experiment.fits():
         if key not in truths:
             # Fits are ordered by data set, so one truth at a time is enough.
@@ -48,9 +62,7 @@ def collect(experiment: Experiment, results: str | Path):
                 f"{results / 'fits' / key.name / method}.json: found method "
                 f"{record.get('method')!r}, expected {method!r}"
             )
-        shortened = experiment.methods[method]["shortened"]
-        rows.append(run_row(experiment.name, key, record, graph, truths[key], shortened))
-    return pd.DataFrame(rows, columns=list(RUN_COLUMNS))
+        yield key, graph, record, truths[key]
 
 
 def run_row(

@@ -87,8 +87,9 @@ def summarise(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
 
         - ``mean``, ``sd``: over the finished runs; ``sd`` has ddof 1 and is NaN for one run;
         - ``n``: finished runs that have the metric; ``n_runs``: runs tried;
-        - ``status``: ``ok`` if any run finished, else ``failed`` (shown as NA). A cell without
-          runs has no row (shown as NT);
+        - ``status``: ``ok`` if any run finished, ``unavailable`` if the method could be run nowhere
+          (all its runs have that status), else ``failed`` (shown as NA). A cell without runs has
+          no row (shown as NT);
         - ``reason``: the reasons of its failed runs, each once;
         - ``shortened``: what was shortened in any of its runs, empty if nothing.
     """
@@ -100,6 +101,7 @@ def summarise(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
     ok = runs["status"] == "ok"
     runs["_value"] = pd.to_numeric(runs[metric]).astype(float).where(ok)
     runs["_ok"] = ok
+    runs["_unavailable"] = runs["status"] == "unavailable"
     runs["_failure"] = runs["reason"].where(~ok, "")
     order = {name: rank for rank, name in enumerate(dict.fromkeys(runs["method"]))}
     cells = (
@@ -110,12 +112,17 @@ def summarise(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
             n=("_value", "count"),
             n_ok=("_ok", "sum"),
             n_runs=("_ok", "size"),
+            n_unavailable=("_unavailable", "sum"),
             reason=("_failure", _each_once),
             shortened=("shortened", _each_once),
         )
         .reset_index()
     )
-    cells["status"] = np.where(cells["n_ok"] > 0, "ok", "failed")
+    cells["status"] = np.select(
+        [cells["n_ok"] > 0, cells["n_unavailable"] == cells["n_runs"]],
+        ["ok", "unavailable"],
+        "failed",
+    )
     cells["_rank"] = cells["method"].map(order)
     cells = cells.sort_values(["_rank", *SETTING], ignore_index=True, kind="stable")
     columns = [*CELL, "mean", "sd", "n", "n_runs", "status", "reason", "shortened"]

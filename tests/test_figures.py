@@ -147,6 +147,30 @@ class TestObservational:
         assert "NA: every run of the method failed." in note_of(figure)
         assert "GIES" in legend_texts(figure)
 
+    def test_a_method_that_is_unavailable_has_not_failed(self):
+        runs = few(published_runs("observational"))
+        runs.loc[runs["method"] == "GIES", ["status", "shd"]] = ["unavailable", np.nan]
+        figure = module_of("observational").draw(runs)
+        assert [label.get_text() for label in figure.axes[1].get_yticklabels()] == ["not run"]
+        assert "Not run: the method is unavailable here." in note_of(figure)
+        assert "NA" not in note_of(figure)
+        runs.loc[runs["method"] == "NOTEARS", ["status", "shd"]] = ["oom", np.nan]
+        strip = module_of("observational").draw(runs).axes[1]
+        assert [label.get_text() for label in strip.get_yticklabels()] == ["NA", "not run"]
+        rows = {line.get_color(): line.get_ydata()[0] for line in strip.lines}
+        assert rows == {
+            style.method_style("NOTEARS").color: 0,
+            style.method_style("GIES").color: -1,
+        }
+
+    def test_many_failures_stand_in_lines(self):
+        runs = few(published_runs("observational"))
+        lost = ~runs["method"].isin(["SDCD"])
+        runs.loc[lost, ["status", "shd"]] = ["timeout", np.nan]
+        strip = module_of("observational").draw(runs).axes[1]
+        places = [(line.get_xdata()[0], line.get_ydata()[0]) for line in strip.lines]
+        assert len(places) == len(set(places)) == len(runs[lost][["method", "d"]].drop_duplicates())
+
     def test_runs_lost_in_part_are_named(self):
         figure = module_of("observational").draw(published_runs("observational"))
         assert "NOTEARS at d = 200 (2 of 3)" in note_of(figure)
@@ -162,14 +186,38 @@ class TestObservational:
             if line.get_marker() == look.marker and len(line.get_xdata())
         }
         assert faces == {"white"}
-        assert "Hollow: 300 of 600 epochs." in note_of(figure)
+        assert "Hollow: DCDI-G: 300 of 600 epochs." in note_of(figure)
         assert "shortened runs" in legend_texts(figure)
+
+    def test_shortening_is_said_of_the_methods_it_holds_for(self):
+        runs = few(published_runs("observational"))
+        runs["shortened"] = "500 rows"
+        runs.loc[runs["method"] == "GIES", ["status", "shd", "shortened"]] = [
+            *("timeout", np.nan, "500 rows; time limit 60 s")
+        ]
+        note = note_of(module_of("observational").draw(runs))
+        others = set(runs["method"]) - {"GIES"}
+        hollow = note.partition("Hollow: ")[2]
+        assert hollow.startswith(", ".join(style.in_order(others)) + ": 500 rows.")
+        assert "failed (GIES: 500 rows; GIES: time limit 60 s)." in note
+        runs.loc[runs["method"] == "GIES", "status"] = "ok"
+        runs.loc[runs["method"] == "GIES", ["shd", "shortened"]] = [50, "500 rows"]
+        assert "Hollow: 500 rows." in note_of(module_of("observational").draw(runs))
+
+    def test_panels_under_each_other_have_one_axis(self):
+        runs = few(published_runs("observational"))
+        figure = module_of("observational_f1_cpdag").draw(runs.assign(shd_cpdag=runs["shd"]))
+        shown = [axes for axes in figure.axes if axes.get_ylabel()]
+        assert len(shown) == 2
+        assert shown[0].get_xlim() == shown[1].get_xlim()
 
     def test_a_method_that_the_paper_lacks_appears(self):
         runs = few(published_runs("observational"))
         new = runs[runs["method"] == "SDCD"].assign(method="mine")
         figure = module_of("observational").draw(pd.concat([runs, new]))
-        assert "mine" in legend_texts(figure)
+        assert "mine †" in legend_texts(figure) and "SDCD" in legend_texts(figure)
+        assert "†: method that is not in the paper." in note_of(figure)
+        assert "†" not in note_of(module_of("observational").draw(runs))
 
     def test_a_perfect_graph_has_a_place_on_the_axis(self):
         runs = few(published_runs("observational"))
@@ -198,6 +246,16 @@ class TestInterventional:
         assert len(full.axes) == 12
         assert legend_texts(full)[:4] == ["SDCD", "DCDI-G", "DCD-FG", "GIES"]
 
+    def test_failed_and_unavailable_methods_are_told_apart(self):
+        runs = published_runs("interventional")
+        runs = runs[(runs["d"] == 20) & (runs["s"] == 2) & (runs["fraction"] == 0)].copy()
+        runs.loc[runs["method"] == "DCDI-G", ["status", "shd"]] = ["timeout", np.nan]
+        runs.loc[runs["method"] == "GIES", ["status", "shd"]] = ["unavailable", np.nan]
+        figure = module_of("interventional_full").draw(runs)
+        marks = {text.get_color(): text.get_text() for text in figure.axes[0].texts}
+        colors = (style.method_style(name).color for name in ("DCDI-G", "GIES"))
+        assert marks == dict(zip(colors, ("NA", "not run"), strict=True))
+
     def test_every_run_is_a_point(self):
         runs = published_runs("interventional")
         here = runs[(runs["d"] == 20) & (runs["s"] == 2) & runs["method"].isin(["SDCD", "DCDI-G"])]
@@ -209,6 +267,24 @@ class TestInterventional:
             for value in line.get_ydata()
         ]
         assert sorted(drawn) == sorted(here["shd"])
+
+
+def test_shortened_studies_of_the_constraints_say_so():
+    curve = {"mode": "penalty", "constraint": "h_exp", "threshold": 0.04}
+    records = [{**curve, "epoch": epoch, "end": ""} for epoch in (0, 7_900)]
+    for last, end, note in (
+        (8_000, "epochs", ""),
+        (7_950, "dag", ""),
+        (7_950, "epochs", "(a): shortened, 7,950 epochs instead of 8,000."),
+    ):
+        table = [*records, {**curve, "epoch": last, "end": end}]
+        assert (module_of("optimisation_behaviours").draw(table).get_supxlabel() or "") == note
+    point = {"family": "cycle", "constraint": "h_exp", "x": 1.0, "value": 1.0, "escaped": False}
+    point |= {"domain_escape_at": np.nan, "epsilon": 0.5}
+    scale = {**point, "panel": "scale", "d": 30}
+    for largest, note in ((1000, ""), (50, "(b): shortened, up to d = 50 instead of 1,000.")):
+        table = [scale, {**point, "panel": "dimension", "d": largest}]
+        assert (module_of("constraint_asymptotics").draw(table).get_supxlabel() or "") == note
 
 
 class TestStyle:
@@ -230,6 +306,13 @@ class TestStyle:
         assert len({repr(style.method_style(name)) for name in names}) > 20
         known = {look.color for look in style.STYLES.values()}
         assert style.method_style("mine").color not in known
+
+    def test_a_method_made_from_another_has_a_shade_of_its_colour(self):
+        for name in ("SDCD", "DAGMA", "AVICI", "SCORE"):
+            base, derived = style.method_style(name), style.method_style(f"{name}+prune")
+            assert 0.15 < _distance(base.color, derived.color) < 1
+            assert derived.color not in {look.color for look in style.STYLES.values()}
+        assert style.method_style("SDCD-pruned").color == style.method_style("SDCD+prune").color
 
     def test_order(self):
         assert style.in_order(["zeta", "GIES", "SDCD", "alpha", "GIES"]) == [

@@ -189,3 +189,13 @@ def test_one_fit_in_two_experiments_has_one_name_and_different_data_have_two():
     ]
     with pytest.raises(InputError, match="found experiment 'other', expected one of observ"):
         fit_names(runs.assign(seed=3, method="SDCD", experiment="other"))
+
+
+def test_tables_from_the_fits_weights_count_with_their_experiment(tmp_path):
+    (tmp_path / "runs").mkdir()
+    for name in ("thresholds_interventional", "thresholds_observational", "interventional"):
+        (tmp_path / f"runs/{name}.csv").write_text("d\n5\n")
+    plan = {"experiments": {"interventional": {}}, "studies": {}}
+    found = set(report.read_tables(tmp_path, plan))
+    assert found == {"interventional", "thresholds_interventional"}
+    assert len(report.read_tables(tmp_path)) == 3

@@ -15,7 +15,7 @@ import yaml
 
 from sdcd.archive import export, take_in
 from sdcd.errors import FAILURE_STATUSES
-from sdcd.experiments import RUN_COLUMNS, exhibits, make_plan, read_runs
+from sdcd.experiments import DERIVED, RUN_COLUMNS, exhibits, make_plan, read_runs
 from sdcd.figures import observational
 from sdcd.redraw import redraw
 
@@ -53,10 +53,11 @@ def planned(clone, *arguments):
 
 def built_on(*runs):
     """What is made from tables of runs, and from what is made of those."""
+    runs = {*runs, *(name for name, (_, _, of) in DERIVED.items() if of in runs)}
     targets = {f"runs/{run}.csv" for run in runs}
     for kind, suffix in (("figures", "png"), ("tables", "csv")):
         for name, of in exhibits(kind).items():
-            if set(of) & set(runs):
+            if set(of) & runs:
                 targets.add(f"{kind}/{name}.{suffix}")
     return targets | {"overview.html", "verdicts.csv", "report.html"}
 

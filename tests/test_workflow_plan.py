@@ -14,6 +14,7 @@ from sdcd import costs
 from sdcd.configuration import checked
 from sdcd.errors import InputError
 from sdcd.experiments import (
+    DERIVED,
     FAMILIES,
     PAPER,
     STUDIES,
@@ -346,14 +347,28 @@ def test_every_exhibit_has_a_caption_and_known_runs(kind):
     found = exhibits(kind)
     assert "observational" in found
     for name, experiments in found.items():
-        assert set(experiments) <= {*FAMILIES, *STUDIES}, name
+        assert set(experiments) <= {*FAMILIES, *STUDIES, *DERIVED}, name
         caption = (ROOT / f"workflow/report/{prefix}_{name}.rst").read_text()
-        assert "(The paper's" in caption
+        assert "(The paper's" in caption or caption.startswith("Not in the paper."), name
+
+
+def test_tables_derived_from_fits_are_there_with_their_experiment():
+    plan = plan_of(scale="paper")
+    derived = plan.derived()
+    assert set(derived) == set(DERIVED)
+    assert derived["thresholds_interventional"] == plan.experiments["interventional"]
+    (fit,) = derived["cartoon"].fits()
+    assert fit == (DatasetKey("interventional", 20, 2, 0, 1.0), "SDCD")
+    config = copy.deepcopy(CONFIG)
+    del config["scales"]["paper"]["grids"]["interventional"]
+    assert set(make_plan({**config, "scale": "paper"}, SCHEMA).derived()) == {
+        "thresholds_observational"
+    }
 
 
 def test_every_figure_and_table_is_a_target_at_scale_paper():
     plan = plan_of(scale="paper", gpu=True)
-    available = {*plan.experiments, *plan.studies}
+    available = {*plan.experiments, *plan.studies, *plan.derived()}
     for kind in ("figures", "tables"):
         assert {run for runs in exhibits(kind).values() for run in runs} <= available
 

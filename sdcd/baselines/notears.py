@@ -33,8 +33,9 @@ def fit(
     S = second_moments(X - X.mean(axis=0, dtype=np.float64))
     W, trace = solve(S, lambda_1, max_iterations, h_tolerance, rho_max)
     weights = np.abs(W)
-    adjacency, threshold = largest_dag(np.where(weights > threshold, weights, 0.0))
-    return Graph(adjacency, weights, diagnostics={**trace, "threshold": threshold})
+    adjacency, acyclic_from = largest_dag(np.where(weights > threshold, weights, 0.0))
+    diagnostics = {**trace, "threshold": max(threshold, acyclic_from)}
+    return Graph(adjacency, weights, diagnostics)
 
 
 def acyclicity(W: np.ndarray) -> tuple[float, np.ndarray]:

@@ -1,6 +1,6 @@
 """Box plots of a metric over the fraction of intervened variables, one panel per d and s."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,15 @@ from matplotlib.patches import Patch, Rectangle
 from sdcd import summaries
 from sdcd.errors import InputError
 from sdcd.figures import style
+
+
+def boxes(metric: str, label: str, **options) -> Callable[[pd.DataFrame], Figure]:
+    """The function ``draw(runs)`` of a figure of boxes; parameters as of :func:`boxes_figure`."""
+
+    def draw(runs: pd.DataFrame) -> Figure:
+        return boxes_figure(runs, metric, label, **options)
+
+    return draw
 
 
 def boxes_figure(
@@ -62,7 +71,7 @@ def boxes_figure(
     shown = style.in_order(runs["method"])
     rows, columns = sorted(runs["s"].unique()), sorted(runs["d"].unique())
     fractions = sorted(runs["fraction"].unique())
-    failures = (summaries.summarise(runs, metric)["status"] == "failed").any()
+    cells = summaries.summarise(runs, metric)
     with style.context():
         figure = style.new_figure(1.9 + 2.9 * len(columns), 1.1 + 2.3 * len(rows))
         grid = figure.add_gridspec(len(rows), len(columns))
@@ -92,7 +101,7 @@ def boxes_figure(
             elif not log:
                 first.set_ylim(bottom=0)
             first.set_ylabel(label)
-        _add_legend(figure, runs, shown, metric, failures)
+        _add_legend(figure, cells, shown, metric)
     return figure
 
 
@@ -138,7 +147,7 @@ def _draw_boxes(
             values = pd.to_numeric(ours.loc[ours["status"] == "ok", metric]).dropna().to_numpy()
             if not len(values):
                 axes.annotate(
-                    "NA",
+                    "not run" if (ours["status"] == "unavailable").all() else "NA",
                     (x, 0.01),
                     xycoords=("data", "axes fraction"),
                     color=look.color,
@@ -188,7 +197,7 @@ def _draw_box(axes, x, width, values, look, hollow):
     )
 
 
-def _add_legend(figure, runs, methods, metric, failures):
+def _add_legend(figure, cells, methods, metric):
     handles = []
     for name in methods:
         look = style.method_style(name)
@@ -202,7 +211,7 @@ def _add_legend(figure, runs, methods, metric, failures):
                 markerfacecolor=look.color,
                 markeredgecolor=look.color,
                 alpha=0.75,
-                label=name,
+                label=style.label(name),
             )
         )
     if metric == "shd":
@@ -217,14 +226,17 @@ def _add_legend(figure, runs, methods, metric, failures):
             )
         )
     handles.append(style.published_handle())
-    shortened = sorted(set(runs.loc[runs["shortened"] != "", "shortened"]))
+    shortened, failed_early = style.shortened_texts(cells)
     if shortened:
         handles.append(Patch(facecolor="white", edgecolor="#555555", label="shortened runs"))
     figure.legend(handles=handles, loc="outside right center", ncols=1)
     notes = ["Boxes: median, quartiles and extremes over data sets; points: single data sets."]
     notes.append("δ: edge density.")
-    if failures:
-        notes.append("NA: every run failed.")
+    if (cells["status"] == "failed").any():
+        limits = f" ({'; '.join(failed_early)})" if failed_early else ""
+        notes.append(f"NA: every run failed{limits}.")
+    if (cells["status"] == "unavailable").any():
+        notes.append("Not run: the method is unavailable here.")
     if shortened:
         notes.append("White boxes: " + "; ".join(shortened) + ".")
-    style.add_note(figure, "  ".join(notes))
+    style.add_note(figure, "  ".join([*notes, *style.extra_note(methods)]))

@@ -1,6 +1,6 @@
 """Curves of a metric over the number of variables, one per method, with the published bands."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,6 +81,7 @@ def draw_curves(
     cells: pd.DataFrame,
     published: pd.DataFrame,
     methods: Sequence[str],
+    all_d: np.ndarray,
     *,
     log: bool,
 ) -> None:
@@ -96,16 +97,17 @@ def draw_curves(
         From :func:`published_cells`.
     methods : sequence of str
         Methods, in the legend's order; they stand side by side at each d in this order.
+    all_d : array
+        The numbers of variables that the axis has, increasing.
     log : bool
         Whether the metric's axis is logarithmic.
     """
-    all_d = np.unique(np.concatenate([cells["d"], published["d"]]).astype(float))
     gap = np.diff(all_d).min() if len(all_d) > 1 else max(all_d.max(initial=1.0), 1.0)
     if log:
         style.log_scale(axes, zero=bool((cells["mean"] == 0).any()))
     for position, name in enumerate(methods):
         look = style.method_style(name)
-        shift = gap * 0.44 * ((position + 0.5) / len(methods) - 0.5)
+        shift = gap * 0.34 * ((position + 0.5) / len(methods) - 0.5)
         order = 10 + look.prominence
         theirs = published[published["method"] == name].sort_values("d")
         if len(theirs):
@@ -156,37 +158,70 @@ def _draw_band(axes, cells, shift, look, log):
         axes.vlines(x, low, mean + sd, color=look.color, alpha=0.3, linewidth=4, zorder=2)
 
 
-def draw_failures(axes: Axes, above: Axes, cells: pd.DataFrame, methods: Sequence[str]) -> None:
-    """A strip under a panel that names what failed: one marker per method and d without a value."""
-    failed = cells[cells["status"] == "failed"]
+_STRIP_COLUMNS = 4
+_STRIP_LABELS = {"failed": "NA", "unavailable": "not run"}
+
+
+def strip_lines(cells: pd.DataFrame, methods: Sequence[str]) -> list[tuple[str, dict]]:
+    """What the strip under a panel names: lines of methods without a value, by d.
+
+    Returns
+    -------
+    list of (str, dict)
+        For each line its kind, ``failed`` or ``unavailable``, and for each d at most four methods.
+    """
+    lines = []
+    for kind in _STRIP_LABELS:
+        lacking = cells[cells["status"] == kind].groupby("d")["method"].agg(set)
+        named = {d: [name for name in methods if name in names] for d, names in lacking.items()}
+        for first in range(0, max(map(len, named.values()), default=0), _STRIP_COLUMNS):
+            chunk = {d: names[first : first + _STRIP_COLUMNS] for d, names in named.items()}
+            lines.append((kind, chunk))
+    return lines
+
+
+def draw_strip(axes: Axes, above: Axes, lines: Sequence[tuple[str, dict]]) -> None:
+    """Draw the strip under a panel: a marker for each method and d without a value.
+
+    Methods that failed stand in the line NA; those that are unavailable here, which is no failure
+    of theirs, in the line "not run", in paler colours.
+    """
     axes.set_xlim(above.get_xlim())
-    columns = 4
-    all_d = sorted(cells["d"].unique())
     gap = np.diff(above.get_xticks()).min() if len(above.get_xticks()) > 1 else 1.0
-    deepest = 1
-    for d in all_d:
-        names = [name for name in methods if name in set(failed.loc[failed["d"] == d, "method"])]
-        for position, name in enumerate(names):
-            look = style.method_style(name)
-            row, column = divmod(position, columns)
-            width = min(columns, len(names) - row * columns)
-            deepest = max(deepest, row + 1)
-            axes.plot(
-                d + gap * 0.18 * (column - (width - 1) / 2),
-                -row,
-                marker=look.marker,
-                color=look.color,
-                markersize=5,
-                linestyle="none",
-            )
-    axes.set_ylim(-deepest + 0.3, 0.7)
-    axes.set_yticks([0], ["NA"])
+    ticks = {}
+    for row, (kind, named) in enumerate(lines):
+        ticks.setdefault(_STRIP_LABELS[kind], -row)
+        for d, names in named.items():
+            for column, name in enumerate(names):
+                look = style.method_style(name)
+                axes.plot(
+                    d + gap * 0.18 * (column - (len(names) - 1) / 2),
+                    -row,
+                    marker=look.marker,
+                    color=look.color,
+                    alpha=0.4 if kind == "unavailable" else 1.0,
+                    markersize=5,
+                    linestyle="none",
+                )
+    axes.set_ylim(-max(len(lines), 1) + 0.3, 0.7)
+    axes.set_yticks(list(ticks.values()), list(ticks))
     axes.set_xticks([])
     axes.tick_params(length=0)
     axes.grid(False)
     axes.set_facecolor("#f4f4f4")
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
+
+
+def curves(
+    rows: Sequence[Sequence[Panel]], *, experiment: str, note: str = ""
+) -> Callable[[pd.DataFrame], Figure]:
+    """The function ``draw(runs)`` of a figure of curves; parameters as of :func:`curves_figure`."""
+
+    def draw(runs: pd.DataFrame) -> Figure:
+        return curves_figure(runs, rows, experiment=experiment, note=note)
+
+    return draw
 
 
 def curves_figure(
@@ -201,13 +236,21 @@ def curves_figure(
     Parameters
     ----------
     runs : DataFrame
-        Runs of ours.
+        Runs of ours (columns ``sdcd.experiments.RUN_COLUMNS``).
     rows : sequence of sequence of Panel
         The panels, row by row. One without any run of ours is left out.
     experiment : str
         Where the published values are.
     note : str
         Further words for the note.
+
+    Returns
+    -------
+    Figure
+        Points are means over data sets, error bars their sd, bands the published mean and sd, and
+        in panels with ``edges`` the dashed line is the number of true edges. A cell in which every
+        run failed has its marker in the strip under the panel, see :func:`draw_strip`. Runs that
+        were shortened are hollow.
     """
     runs = summaries.tidy(runs)
     if not len(runs):
@@ -217,24 +260,30 @@ def curves_figure(
     rows = [row for row in rows if row]
     columns = max(len(row) for row in rows)
     drawn = [[_prepare(panel, runs, methods, experiment) for panel in row] for row in rows]
-    failures = any((cells["status"] == "failed").any() for row in drawn for cells, _ in row)
+    # Panels under each other have the same axis.
+    all_d = [
+        np.unique(np.concatenate([table["d"] for row in drawn for table in row[column]]))
+        for column in range(columns)
+    ]
+    strips = [[strip_lines(cells, methods) for cells, _ in row] for row in drawn]
+    deepest = max(len(lines) for row in strips for lines in row)
     with style.context():
         figure = style.new_figure(1.6 + 3.6 * columns, 1.1 + 3.5 * len(rows))
-        heights = [1, 0.09] * len(rows) if failures else [1] * len(rows)
+        heights = [1, 0.03 + 0.06 * deepest] * len(rows) if deepest else [1] * len(rows)
         grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
         for index, row in enumerate(rows):
             for column, panel in enumerate(row):
                 cells, published = drawn[index][column]
-                axes = figure.add_subplot(grid[index * (1 + failures), column])
-                _draw_panel(axes, panel, cells, published, methods)
+                axes = figure.add_subplot(grid[2 * index if deepest else index, column])
+                _draw_panel(axes, panel, cells, published, methods, all_d[column])
                 if index == 0 or panel.title not in [above.title for above in rows[0]]:
                     axes.set_title(panel.title)
                 if column == 0 or panel.label != row[0].label:
                     axes.set_ylabel(panel.label)
                 bottom = axes
-                if failures:
+                if deepest:
                     bottom = figure.add_subplot(grid[2 * index + 1, column])
-                    draw_failures(bottom, axes, cells, methods)
+                    draw_strip(bottom, axes, strips[index][column])
                 bottom.set_xlabel("number of variables d")
         all_cells = pd.concat([cells for row in drawn for cells, _ in row])
         _add_legend(
@@ -257,12 +306,12 @@ def _prepare(panel, runs, methods, experiment):
     return cells, published
 
 
-def _draw_panel(axes, panel, cells, published, methods):
+def _draw_panel(axes, panel, cells, published, methods, all_d):
     if cells["mean"].isna().all() and not len(published):
         axes.set_axis_off()
         axes.text(0.5, 0.5, "no values", ha="center", transform=axes.transAxes)
         return
-    draw_curves(axes, cells, published, methods, log=panel.log)
+    draw_curves(axes, cells, published, methods, all_d, log=panel.log)
     if panel.edges:
         _draw_edges(axes, cells, published)
     if not panel.log:
@@ -304,7 +353,7 @@ def _add_legend(figure, methods, cells, *, edges, band, note):
         )
     if band:
         handles.append(style.published_handle())
-    shortened = sorted(set(cells.loc[cells["shortened"] != "", "shortened"]))
+    shortened, failed_early = style.shortened_texts(cells)
     if shortened:
         handles.append(style.shortened_handle())
     figure.legend(handles=handles, loc="outside right center", ncols=1, handlelength=3.0)
@@ -315,7 +364,10 @@ def _add_legend(figure, methods, cells, *, edges, band, note):
         noun = "data set" if count == "1" else "data sets"
         notes.append(f"Points: mean over {count} {noun} of each d; bars: ± sd.")
     if (cells["status"] == "failed").any():
-        notes.append("NA: every run of the method failed.")
+        limits = f" ({'; '.join(failed_early)})" if failed_early else ""
+        notes.append(f"NA: every run of the method failed{limits}.")
+    if (cells["status"] == "unavailable").any():
+        notes.append("Not run: the method is unavailable here.")
     partly = cells[(cells["n_runs"] > cells["n"]) & (cells["n"] > 0)]
     if len(partly):
         lacking = dict.fromkeys(
@@ -325,4 +377,5 @@ def _add_legend(figure, methods, cells, *, edges, band, note):
         notes.append("Finished in part: " + ", ".join(lacking) + ".")
     if shortened:
         notes.append("Hollow: " + "; ".join(shortened) + ".")
-    style.add_note(figure, "  ".join([*notes, note] if note else notes))
+    notes += [note] if note else []
+    style.add_note(figure, "  ".join([*notes, *style.extra_note(methods)]))

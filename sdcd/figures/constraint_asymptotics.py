@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from sdcd.acyclicity import CONSTRAINTS
-from sdcd.figures.style import context, new_figure
+from sdcd.figures.style import add_note, context, new_figure
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -33,6 +33,7 @@ CONSTRAINT_SYMBOLS = {
 FAMILY_LINES = {"cycle": "-", "noise": (0, (4, 1.6))}
 FAMILY_LABELS = {"cycle": r"cycle of length $d/2$", "noise": "uniform noise"}
 PANELS = {"scale": r"scale of the weights $\varepsilon$", "dimension": "number of variables $d$"}
+PAPER_MAX_D = 1000
 LIMITS = (1e-16, 1e16)
 
 
@@ -73,6 +74,9 @@ def draw(records: "Sequence[dict] | DataFrame") -> Figure:
         right.xaxis.set_major_formatter(FuncFormatter(lambda d, _: f"{d:g}"))
         right.xaxis.set_minor_formatter(NullFormatter())
         _legend(figure, table)
+        largest = table.loc[table["panel"] == "dimension", "d"].max()
+        if largest < PAPER_MAX_D:
+            add_note(figure, f"(b): shortened, up to d = {largest:g} instead of {PAPER_MAX_D:,}.")
     return figure
 
 

@@ -1,30 +1,7 @@
 """SHD of SDCD and DCDI on interventional data (the paper's fig:interventional)."""
 
-import pandas as pd
-from matplotlib.figure import Figure
-
-from sdcd.figures._boxes import boxes_figure
+from sdcd.figures._boxes import boxes
 
 EXPERIMENTS = ("interventional",)
 
-
-def draw(runs: pd.DataFrame) -> Figure:
-    """Draw box plots of SHD over the fraction of variables intervened on, for SDCD and DCDI-G.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        Runs of the interventional experiment (columns ``sdcd.experiments.RUN_COLUMNS``).
-
-    Returns
-    -------
-    Figure
-        Columns are d, rows s = 2, 4, 6; see :func:`sdcd.figures._boxes.boxes_figure`.
-    """
-    return boxes_figure(
-        runs,
-        "shd",
-        "SHD (edges)",
-        methods=("SDCD", "DCDI-G"),
-        sparsities=(2, 4, 6),
-    )
+draw = boxes("shd", "SHD (edges)", methods=("SDCD", "DCDI-G"), sparsities=(2, 4, 6))

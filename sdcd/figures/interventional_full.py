@@ -1,24 +1,7 @@
-"""SHD of every method on interventional data (the paper's interventional_full)."""
+"""SHD of every method on interventional data (app:fig:empirical:interventional_full)."""
 
-import pandas as pd
-from matplotlib.figure import Figure
-
-from sdcd.figures._boxes import boxes_figure
+from sdcd.figures._boxes import boxes
 
 EXPERIMENTS = ("interventional",)
 
-
-def draw(runs: pd.DataFrame) -> Figure:
-    """Draw box plots of SHD over the fraction of variables intervened on, for every method.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        Runs of the interventional experiment (columns ``sdcd.experiments.RUN_COLUMNS``).
-
-    Returns
-    -------
-    Figure
-        Columns are d, rows s; logarithmic in SHD; see :func:`sdcd.figures._boxes.boxes_figure`.
-    """
-    return boxes_figure(runs, "shd", "SHD (edges)", log=True)
+draw = boxes("shd", "SHD (edges)", log=True)

@@ -10,12 +10,15 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from sdcd.figures.constraint_asymptotics import CONSTRAINT_COLORS, CONSTRAINT_SYMBOLS
-from sdcd.figures.style import context, new_figure
+from sdcd.figures.style import add_note, context, new_figure
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 PANELS = {"penalty": "penalty", "augmented_lagrangian": "augmented Lagrangian"}
+
+PAPER_EPOCHS = {"penalty": 8_000, "augmented_lagrangian": 200_000}
+"""Epochs of the paper, at most; fewer are said under the figure."""
 
 FLOOR = 1e-4
 """Thresholds below this are drawn here: the optimisation counts as having reached a DAG."""
@@ -57,7 +60,19 @@ def draw(records: "Sequence[dict] | DataFrame") -> Figure:
         axes.yaxis.set_major_locator(LogLocator())
         axes.yaxis.set_minor_formatter(NullFormatter())
         _legend(figure, table)
+        _note_shortened(figure, table)
     return figure
+
+
+def _note_shortened(figure: Figure, table: "DataFrame") -> None:
+    cut = table[table["end"] == "epochs"].groupby("mode")["epoch"].max()
+    fewer = [
+        f"({letter}): shortened, {cut[mode]:,} epochs instead of {PAPER_EPOCHS[mode]:,}."
+        for letter, mode in zip("ab", PANELS, strict=True)
+        if cut.get(mode, np.inf) < PAPER_EPOCHS[mode]
+    ]
+    if fewer:
+        add_note(figure, "  ".join(fewer))
 
 
 def _panel(axes: Axes, table: "DataFrame") -> None:

@@ -6,14 +6,17 @@ changes no setting of the caller's.
 
 import textwrap
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
+import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -85,15 +88,72 @@ PUBLISHED_ALPHA = 0.16
 """Opacity of a published band."""
 
 
+EXTRA_MARK = "†"
+"""Stands after the names of methods that the paper does not have."""
+
+
 def method_style(name: str) -> MethodStyle:
-    """The style of a method; a method that :data:`STYLES` lacks gets one computed from its name."""
+    """The style of a method; one that :data:`STYLES` lacks gets one computed from its name.
+
+    What is called after a method of the paper, such as ``NOTEARS+prune`` or ``SDCD-pruned``, has a
+    lighter or darker shade of its colour; others have colours of their own.
+    """
     if name in STYLES:
         return STYLES[name]
     number = zlib.crc32(name.encode())
     number, color = divmod(number, len(_SPARE_COLORS))
     number, marker = divmod(number, len(_SPARE_MARKERS))
     line = number % len(_SPARE_LINES)
-    return MethodStyle(_SPARE_COLORS[color], _SPARE_MARKERS[marker], _SPARE_LINES[line])
+    bases = [base for base in STYLES if name.startswith((f"{base}+", f"{base}-"))]
+    shade = _shade(STYLES[max(bases, key=len)].color) if bases else _SPARE_COLORS[color]
+    return MethodStyle(shade, _SPARE_MARKERS[marker], _SPARE_LINES[line])
+
+
+def _shade(color: str) -> str:
+    """A colour half way to white, or if it is light, half way to black."""
+    rgb = np.array(to_rgb(color))
+    light = rgb @ (0.2126, 0.7152, 0.0722) > 0.4
+    return to_hex(rgb * 0.5 if light else 0.5 + rgb * 0.5)
+
+
+def label(name: str) -> str:
+    """A method's name in a figure, marked if the paper does not have the method."""
+    return name if name in STYLES else f"{name} {EXTRA_MARK}"
+
+
+def extra_note(names: Iterable[str]) -> list[str]:
+    """What :data:`EXTRA_MARK` means, as a list of one sentence; empty if no method has it."""
+    extra = any(name not in STYLES for name in names)
+    return [f"{EXTRA_MARK}: method that is not in the paper."] if extra else []
+
+
+def shortened_texts(cells: pd.DataFrame) -> tuple[list[str], list[str]]:
+    """What was shortened, in words: in cells with a value, and in those that failed.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        With the columns ``method``, ``status`` and ``shortened``.
+
+    Returns
+    -------
+    tuple of list of str
+        A text for each kind of shortening, such as ``SCORE: max_rows = 2,000 instead of 10,000``;
+        without names where it holds for every method.
+    """
+    every = set(cells["method"])
+    parts = cells.assign(shortened=cells["shortened"].str.split("; ")).explode("shortened")
+    parts = parts[parts["shortened"] != ""]
+    texts = []
+    for there in (parts["status"] == "ok", parts["status"] != "ok"):
+        methods = parts[there].groupby("shortened", sort=False)["method"].agg(set)
+        texts.append(
+            [
+                what if names == every else f"{', '.join(in_order(names))}: {what}"
+                for what, names in methods.items()
+            ]
+        )
+    return tuple(texts)
 
 
 def in_order(names) -> list[str]:
@@ -140,6 +200,14 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
+def empty_figure(text: str) -> Figure:
+    """A figure that only says why there is nothing to draw."""
+    with context():
+        figure = new_figure(6.0, 1.2)
+        figure.text(0.5, 0.5, text, ha="center", va="center")
+    return figure
+
+
 def save(figure: Figure, stem: str | Path) -> tuple[Path, Path]:
     """Write ``stem.png`` (200 dots per inch) and ``stem.pdf``.
 
@@ -179,7 +247,7 @@ def method_handle(name: str, *, hollow: bool = False) -> Line2D:
         marker=style.marker,
         markersize=5 * style.prominence**0.5,
         markerfacecolor="white" if hollow else style.color,
-        label=name,
+        label=label(name),
     )
 
 

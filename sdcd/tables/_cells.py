@@ -81,11 +81,13 @@ def compare(
 
 
 def ours_text(row: pd.Series) -> str:
-    """Our entry of a cell, such as ``14.7 ± 5.5 (5)`` with a star if shortened; NA; empty."""
+    """Our entry of a cell: ``14.7 ± 5.5 (5)``, with a star if shortened; NA; not run; empty."""
     if row["status"] == "not_run":
         return ""
     if row["status"] == "failed":
         return "NA"
+    if row["status"] == "unavailable":
+        return "not run"
     spread = "" if np.isnan(row["sd"]) else f" ± {row['sd']:.{row['decimals']}f}"
     star = "*" if row["shortened"] else ""
     return f"{row['mean']:.{row['decimals']}f}{spread} ({row['n']}){star}"

@@ -142,17 +142,20 @@ def _notes(cells: pd.DataFrame) -> list[str]:
     shown = set(cells["published_status"]) | set(cells["status"])
     if "failed" in shown:
         notes.append("NA: every run failed.")
+    if "unavailable" in shown:
+        notes.append("not run: the method is unavailable here.")
     if shown & {"not_tested", "not_run"}:
         notes.append("NT: not tested.")
     for what in dict.fromkeys(cells.loc[cells["shortened"] != "", "shortened"]):
         notes.append(f"* shortened: {what}.")
-    failed = cells[(cells["reason"] != "")]
-    for reason, group in failed.groupby("reason", sort=False):
+    failed = cells[cells["reason"] != ""]
+    kind = failed["status"].eq("unavailable").map({True: "Not run", False: "Failures of ours"})
+    for (what, reason), group in failed.groupby([kind, "reason"], sort=False):
         where = ", ".join(
             f"{method} at d = {', '.join(str(d) for d in sorted(set(rows['d'])))}"
             for method, rows in group.groupby("method", sort=False)
         )
-        notes.append(f"Failures of ours: {where}: {reason}.")
+        notes.append(f"{what}: {where}: {reason}.")
     return notes
 
 

@@ -3,7 +3,7 @@
 
 rule collect:
     input:
-        lambda wildcards: list(fits_of(wildcards)),
+        lambda wildcards: list(fits_of(PLAN.experiments[wildcards.experiment])),
     output:
         f"{RESULTS}/runs/{{experiment}}.csv",
     log:

@@ -17,7 +17,7 @@ os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.ge
 
 from sdcd.costs import grant
 from sdcd.errors import InputError
-from sdcd.experiments import DATASET_PATTERN, STUDIES, DatasetKey, exhibits, make_plan
+from sdcd.experiments import DATASET_PATTERN, DERIVED, STUDIES, DatasetKey, exhibits, make_plan
 from sdcd.fingerprint import fingerprint
 from sdcd.methods import methods as registered_methods
 
@@ -33,8 +33,10 @@ RESULTS = f"{config.get('results', 'results')}/{PLAN.scale}"
 PUBLISHED = tuple(sorted((ROOT / "sdcd/published").glob("*.csv")))
 CAPTIONS = tuple(sorted((ROOT / "workflow/report").glob("*.rst")))
 AVAILABLE = [*PLAN.experiments, *PLAN.studies]
-FIGURES = {name: of for name, of in exhibits("figures").items() if set(of) <= set(AVAILABLE)}
-TABLES = {name: of for name, of in exhibits("tables").items() if set(of) <= set(AVAILABLE)}
+FROM_FITS = PLAN.derived()
+SHOWN = {*AVAILABLE, *FROM_FITS}
+FIGURES = {name: of for name, of in exhibits("figures").items() if set(of) <= SHOWN}
+TABLES = {name: of for name, of in exhibits("tables").items() if set(of) <= SHOWN}
 
 
 wildcard_constraints:
@@ -43,6 +45,7 @@ wildcard_constraints:
     targets=r"\d+-\d+",
     experiment="|".join(PLAN.experiments) or "none",
     study="|".join(PLAN.studies) or "none",
+    derived="|".join(FROM_FITS) or "none",
 
 
 def code(script, *modules, data=()):
@@ -130,9 +133,8 @@ def parts_of(wildcards):
         yield f"{RESULTS}/stage_1/{name}.npz"
 
 
-def fits_of(wildcards):
-    fits = PLAN.experiments[wildcards.experiment].fits()
-    names = [(key.name, method) for key, method in fits]
+def fits_of(experiment):
+    names = [(key.name, method) for key, method in experiment.fits()]
     for dataset in dict.fromkeys(dataset for dataset, _ in names):
         yield f"{RESULTS}/data/{dataset}.npz"
     for dataset, method in names:

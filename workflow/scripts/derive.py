@@ -1,0 +1,29 @@
+"""Make one table from the matrices of an experiment's fits."""
+
+import argparse
+import importlib
+
+import _script
+
+from sdcd.experiments import DERIVED, Experiment
+from sdcd.files import atomic_path
+
+
+def main() -> None:
+    """Read the arguments, make the table, write it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--table", required=True, choices=DERIVED)
+    parser.add_argument("--experiment", required=True, help="its grids and methods, as JSON")
+    parser.add_argument("--results", required=True, help="folder with data/ and fits/")
+    parser.add_argument("--out", required=True, help="where the .csv goes")
+    a = parser.parse_args()
+
+    module, function, _ = DERIVED[a.table]
+    make = getattr(importlib.import_module(module), function)
+    table = make(Experiment.from_json(a.experiment), a.results)
+    with atomic_path(a.out) as temporary:
+        table.to_csv(temporary, index=False, lineterminator="\n")
+
+
+if __name__ == "__main__":
+    _script.run(main)
