@@ -83,30 +83,56 @@ def ranked(result: Pruned, weights: np.ndarray | None) -> np.ndarray:
     return own + own.max(initial=0.0) * (result.adjacency != 0)
 
 
+def prune_graph(
+    graph: Graph, X: np.ndarray, intervened: np.ndarray, *, seed: int, **settings
+) -> Graph:
+    """Prune what a method returned.
+
+    Parameters
+    ----------
+    graph : Graph
+        Made a DAG first by :func:`as_dag`, where it is none.
+    X, intervened, seed, **settings
+        As :func:`sdcd.pruning.prune` takes them.
+
+    Returns
+    -------
+    Graph
+        With the method's diagnostics and arrays, and those of pruning: ``unpruned`` int8 (d, d),
+        ``gain`` and ``gain_se`` float64 (d, d).
+
+    Raises
+    ------
+    MethodFailure
+        As :func:`as_dag` and :func:`sdcd.pruning.prune` do.
+    """
+    before = as_dag(graph)
+    start = time.perf_counter()
+    result = prune(before, X, intervened, seed=seed, **settings)
+    seconds = time.perf_counter() - start
+    return Graph(
+        adjacency=result.adjacency,
+        weights=ranked(result, graph.weights),
+        diagnostics={
+            **graph.diagnostics,
+            "edges_before_pruning": int(np.count_nonzero(before)),
+            "pruning_rounds": result.rounds,
+            "pruning_seconds": round(seconds, 3),
+        },
+        arrays={
+            **graph.arrays,
+            "unpruned": before,
+            "gain": result.gain,
+            "gain_se": result.gain_se,
+        },
+    )
+
+
 def _pruned(base: Method, name: str) -> Method:
     def fit(X, intervened, names, seed, **params) -> Graph:
         own = {key: params.pop(_PREFIX + key) for key in DEFAULTS}
         graph = base.fit(X, intervened, names, seed, **params)
-        before = as_dag(graph)
-        start = time.perf_counter()
-        result = prune(before, X, intervened, seed=seed, **own)
-        seconds = time.perf_counter() - start
-        return Graph(
-            adjacency=result.adjacency,
-            weights=ranked(result, graph.weights),
-            diagnostics={
-                **graph.diagnostics,
-                "edges_before_pruning": int(np.count_nonzero(before)),
-                "pruning_rounds": result.rounds,
-                "pruning_seconds": round(seconds, 3),
-            },
-            arrays={
-                **graph.arrays,
-                "unpruned": before,
-                "gain": result.gain,
-                "gain_se": result.gain_se,
-            },
-        )
+        return prune_graph(graph, X, intervened, seed=seed, **own)
 
     if hasattr(base.fit, "spec"):
         fit.spec = base.fit.spec

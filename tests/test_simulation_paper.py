@@ -197,6 +197,18 @@ class TestGenerators:
             np.random.set_state(saved[1])
             torch.set_rng_state(saved[2])
 
+    def test_weaker_weights_change_the_mechanisms_and_not_the_graph(self):
+        dataset = simulate(10, 2, 0, n_observational=200)
+        weak = simulate(10, 2, 0, n_observational=200, weight_range=(0.1, 0.4))
+        assert np.array_equal(weak.adjacency, dataset.adjacency)
+        assert not np.allclose(weak.X, dataset.X)
+        graph = _random_dag(10, 2, 0)
+        for node, (_, *layers) in _mechanisms(graph, 0, (0.1, 0.4)).items():
+            published = _mechanisms(graph, 0)[node][1:]
+            for layer, of_published in zip(layers, published, strict=True):
+                assert layer.abs().min() >= 0.1 and layer.abs().max() <= 0.4
+                assert torch.equal(layer.sign(), of_published.sign())
+
     def test_seeds_differ(self):
         assert not np.array_equal(simulate(10, 2, 0).adjacency, simulate(10, 2, 1).adjacency)
 
@@ -216,6 +228,7 @@ class TestGenerators:
         ({"fraction": float("nan")}, "fraction is nan"),
         ({"n_observational": 1}, "n_observational is 1"),
         ({"n_per_intervention": 0}, "n_per_intervention is 0"),
+        ({"weight_range": (2.0, 0.5)}, "weight_range is"),
     ],
 )
 def test_bad_arguments(arguments, message):

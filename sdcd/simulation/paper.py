@@ -28,6 +28,8 @@ from sdcd.errors import InputError
 HIDDEN_UNITS = 100
 NOISE_SD = 0.5
 INTERVENTION_SD = 0.1
+WEIGHT_RANGE = (0.5, 2.0)
+"""Magnitudes of the mechanisms' weights."""
 SAMPLING_SEED = 0
 """Noise is drawn from this seed whatever the data set's seed, which names graph and mechanisms."""
 
@@ -41,6 +43,7 @@ def simulate(
     n_observational: int = 10_000,
     n_per_intervention: int = 500,
     standardise: bool = True,
+    weight_range: tuple[float, float] = WEIGHT_RANGE,
 ) -> Dataset:
     """One of the paper's data sets.
 
@@ -66,6 +69,9 @@ def simulate(
         *all* d interventions, whatever the fraction. So the columns of an interventional data set
         with ``fraction < 1`` have other moments than 0 and 1, and its values at ``fraction=0``
         differ from those of the observational family by an affine map of each column.
+    weight_range : (float, float)
+        Least and largest magnitude of the weights of both layers of every mechanism; as published
+        by default. Smaller ones make weaker edges in the same graphs.
 
     Returns
     -------
@@ -88,11 +94,14 @@ def simulate(
     shifts a column by at most 1e-5 of its standard deviation.
     """
     _check(d, s, seed, fraction, n_observational, n_per_intervention)
+    if not 0 <= weight_range[0] <= weight_range[1]:
+        raise InputError(f"weight_range is {weight_range!r}, expected (least, largest) from 0 on")
     graph = _random_dag(d, s, seed)
     targets = [] if fraction is None else list(range(d))
     n = n_observational + n_per_intervention * len(targets)
     with _single_threaded_cpu():
-        values = _sample(graph, _mechanisms(graph, seed), n_observational, n, targets)
+        mechanisms = _mechanisms(graph, seed, weight_range)
+        values = _sample(graph, mechanisms, n_observational, n, targets)
     if standardise:
         for column in values:
             mean, sd = column.mean(dtype=np.float64), column.std(dtype=np.float64, ddof=1)
@@ -207,11 +216,12 @@ def _random_dag(d: int, s: int, seed: int):
     return graph
 
 
-def _mechanisms(graph, seed: int) -> dict:
+def _mechanisms(graph, seed: int, weight_range: tuple[float, float] = WEIGHT_RANGE) -> dict:
     """``{node: (parents, V, u)}`` of nodes with parents; V float32 (100, k), u float32 (1, 100)."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
+    least, largest = weight_range
     mechanisms = {}
     for node in range(len(graph)):
         parents = sorted(graph.predecessors(node))
@@ -226,7 +236,7 @@ def _mechanisms(graph, seed: int) -> dict:
         for shape in shapes:
             sign = 2 * torch.randint(0, 2, shape, generator=generator, dtype=torch.int64) - 1
             magnitude = torch.rand(shape, generator=generator, dtype=torch.float32)
-            weights.append(sign * (0.5 + 1.5 * magnitude))
+            weights.append(sign * (least + (largest - least) * magnitude))
         mechanisms[node] = (parents, *weights)
     return mechanisms
 

@@ -1,0 +1,333 @@
+"""Validate held-out pruning on data that its settings were not chosen on.
+
+    python benchmarks/pruning.py                      # every cell of the protocol: a day on a core
+    python benchmarks/pruning.py --cells d30 d40      # some of them
+    python benchmarks/pruning.py --cells              # none: make the page again from the table
+
+`docs/pruning-protocol.md` says what is run and how it is judged. One row per data set and method
+goes to `docs/benchmarks/pruning.csv` as soon as it is there; data sets that have their row are passed
+over, so that a run which was stopped goes on where it was. The methods' graphs before pruning are
+kept under `--out`, so that pruning alone can be repeated (`--again`). Seconds are the processor's.
+`docs/pruning.md` gets the tables between its markers.
+"""
+
+import argparse
+import csv
+import re
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from sdcd.data import Dataset
+from sdcd.errors import MethodFailure
+from sdcd.files import atomic_path, read_npz, write_npz
+from sdcd.methods import Graph, method
+from sdcd.metrics import score
+from sdcd.pruned import prune_graph
+from sdcd.published import published_runs
+from sdcd.running import preload
+from sdcd.simulation import simulate, simulate_dcdi
+from sdcd.verdicts._statistics import of_sample
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = ROOT / "docs" / "benchmarks" / "pruning.csv"
+PAGE = ROOT / "docs" / "pruning.md"
+WEAK = (0.1, 0.4)
+METRICS = ("shd", "shd_cpdag", "precision", "recall", "average_precision")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One data set and one method."""
+
+    cell: str
+    method: str
+    family: str
+    d: int
+    s: int
+    seed: int
+    fraction: float = 0.0
+    mechanism: str = ""
+    rows: int = 10_000
+    weak: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of the method's graph before pruning, as a file."""
+        data = f"{self.family}_{self.mechanism}_d{self.d}_s{self.s}_f{self.fraction:g}_n{self.rows}"
+        return f"{data}{'_weak' if self.weak else ''}_seed{self.seed}/{self.method}"
+
+    def dataset(self) -> Dataset:
+        """The data."""
+        if self.family == "dcdi":
+            return simulate_dcdi(self.d, self.s, self.mechanism, self.seed, n=self.rows)
+        options = {"weight_range": WEAK} if self.weak else {}
+        if self.family == "interventional":
+            options["fraction"] = self.fraction
+        return simulate(self.d, self.s, self.seed, n_observational=self.rows, **options)
+
+
+def tasks() -> list[Task]:
+    """Everything that the protocol runs, in its order."""
+    out = []
+    for d, seeds in ((30, 5), (40, 5), (50, 5), (10, 5), (100, 3)):
+        out += [Task(f"d{d}", "SDCD", "observational", d, 4, k) for k in range(seeds)]
+    for k in range(5):
+        for d in (20, 30, 40):
+            for s in (2, 4, 6):
+                for f in (0.0, 0.5, 1.0):
+                    out.append(Task(f"interventional_d{d}", "SDCD", "interventional", d, s, k, f))
+    for k in range(5):
+        out += [Task(f"n{n}", "SDCD", "observational", 30, 4, k, rows=n) for n in (500, 2000)]
+        out.append(Task("weak", "SDCD", "observational", 30, 4, k, weak=True))
+    for k in range(5):
+        for mechanism in ("L", "NL-Add", "NL-NN"):
+            for d in (10, 20):
+                out += [
+                    Task(f"dcdi_d{d}", "SDCD", "dcdi", d, s, k, mechanism=mechanism) for s in (1, 4)
+                ]
+    out += [Task("d200", "SDCD", "observational", 200, 4, k) for k in range(3)]
+    for d in (10, 20):
+        for name in ("sortnregress", "NOTEARS", "NOCURL", "GIES", "DCD-FG", "DCDI-G"):
+            out += [Task(f"baselines_d{d}", name, "observational", d, 4, k) for k in range(3)]
+    return out
+
+
+def base_graph(task: Task, dataset: Dataset, folder: Path) -> tuple[Graph, float]:
+    """The method's own graph and its seconds, from the folder if it is there."""
+    path = folder / f"{task.name}.npz"
+    if path.exists():
+        arrays = read_npz(path)
+        seconds = float(arrays.pop("seconds"))
+        return Graph(arrays["adjacency"], arrays.get("weights")), seconds
+    chosen = method(task.method)
+    preload(chosen)
+    start = time.process_time()
+    graph = chosen.fit(dataset.X, dataset.intervened, dataset.names, 0, **dict(chosen.defaults))
+    seconds = time.process_time() - start
+    weights = {} if graph.weights is None else {"weights": graph.weights}
+    write_npz(path, adjacency=graph.adjacency, seconds=np.array(seconds), **weights)
+    return graph, seconds
+
+
+def run(task: Task, folder: Path) -> dict:
+    """One row of the table."""
+    dataset = task.dataset()
+    row = {**asdict(task), "true_edges": int(dataset.adjacency.sum()), "reason": ""}
+    try:
+        graph, row["seconds"] = base_graph(task, dataset, folder)
+        start = time.process_time()
+        pruned = prune_graph(graph, dataset.X, dataset.intervened, seed=0)
+        row["pruning_seconds"] = time.process_time() - start
+    except MethodFailure as failure:
+        return {**row, "reason": failure.reason}
+    truth = dataset.adjacency != 0
+    for when, result in (("", graph), ("_pruned", pruned)):
+        scores = score(result.adjacency, result.weights, truth)
+        row |= {metric + when: scores[metric] for metric in (*METRICS, "n_edges")}
+    dropped = (pruned.arrays["unpruned"] != 0) & (pruned.adjacency == 0)
+    row["true_dropped"] = int((dropped & truth).sum())
+    row["false_dropped"] = int((dropped & ~truth).sum())
+    row["pruning_rounds"] = pruned.diagnostics["pruning_rounds"]
+    row["log_shd"] = log_shd(task)
+    return row
+
+
+def log_shd(task: Task) -> float:
+    """SHD of the authors' logged run of the method on the same data, or NaN."""
+    if task.family == "dcdi" or task.weak or task.rows != 10_000:
+        return float("nan")
+    logs = published_runs(task.family, complete=True)
+    same = (logs["method"] == task.method) & (logs["d"] == task.d) & (logs["s"] == task.s)
+    same &= (logs["fraction"] == task.fraction) & (logs["seed"] == task.seed)
+    found = logs.loc[same, "shd"].astype(float)
+    return float(found.iloc[0]) if len(found) else float("nan")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    everything = tasks()
+    cells = list(dict.fromkeys(task.cell for task in everything))
+    parser.add_argument("--cells", nargs="*", default=cells, choices=cells, metavar="CELL")
+    parser.add_argument("--seeds", type=int, nargs="+", help="only these seeds")
+    parser.add_argument("--methods", nargs="+", help="only these methods")
+    parser.add_argument("--again", action="store_true", help="also what has its row")
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "pruning")
+    parser.add_argument("--table", type=Path, default=TABLE)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    options = parser.parse_args()
+    done = read_table(options.table)
+    for task in everything:
+        wanted = task.cell in options.cells
+        wanted &= options.seeds is None or task.seed in options.seeds
+        wanted &= options.methods is None or task.method in options.methods
+        if not wanted or (task.name in done and not options.again):
+            continue
+        row = run(task, options.out)
+        # Another run may have added rows meanwhile.
+        done = {**read_table(options.table), task.name: row}
+        write_table(options.table, [done[t.name] for t in everything if t.name in done])
+        print(task.name, {k: row.get(k) for k in ("shd", "shd_pruned", "log_shd")}, flush=True)
+    write_page(options.page, pd.read_csv(options.table))
+
+
+def read_table(path: Path) -> dict[str, dict]:
+    """Rows of the table by the name of their task."""
+    if not path.exists():
+        return {}
+    with open(path, newline="", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    names = {task_key(asdict(task)): task.name for task in tasks()}
+    return {names[task_key(row)]: row for row in rows if task_key(row) in names}
+
+
+def task_key(row) -> tuple:
+    """What identifies a row, whether read from a file or not."""
+    numbers = [float(row[key]) for key in ("d", "s", "seed", "fraction", "rows")]
+    return row["cell"], row["method"], row["family"], row["mechanism"], str(row["weak"]), *numbers
+
+
+def write_table(path: Path, rows: list[dict]) -> None:
+    """Write the rows; numbers with six digits."""
+    after = [f"{metric}_pruned" for metric in (*METRICS, "n_edges")]
+    columns = [
+        *(name for name in Task.__dataclass_fields__),
+        *("true_edges", *METRICS, "n_edges", *after, "true_dropped", "false_dropped"),
+        *("log_shd", "seconds", "pruning_seconds", "pruning_rounds", "reason"),
+    ]
+    with (
+        atomic_path(path) as temporary,
+        open(temporary, "w", newline="", encoding="utf-8") as stream,
+    ):
+        writer = csv.DictWriter(stream, columns, lineterminator="\n", restval="")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({k: _plain(v) for k, v in row.items()})
+
+
+def _plain(value):
+    if isinstance(value, float | np.floating):
+        return "" if np.isnan(value) else f"{value:.6g}"
+    return "" if value is None else value
+
+
+# The page
+
+
+def write_page(path: Path, table: pd.DataFrame) -> None:
+    """Put the tables between the page's markers."""
+    text = path.read_text(encoding="utf-8")
+    for name, lines in (("scores", scores_table(table)), ("edges", edges_table(table))):
+        block = f"<!-- {name} -->\n\n" + "\n".join(lines) + f"\n\n<!-- end of {name} -->"
+        pattern = rf"<!-- {name} -->.*<!-- end of {name} -->"
+        text, found = re.subn(pattern, lambda _, b=block: b, text, flags=re.DOTALL)
+        if found != 1:
+            raise SystemExit(f"{path}: no place for the table {name!r}")
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def groups(table: pd.DataFrame):
+    """The table's rows by what the page has a row for, with a label."""
+    table = table[table["shd_pruned"].notna()].fillna({"mechanism": ""})
+    keys = ["cell", "method", "s", "fraction", "mechanism"]
+    for key, rows in table.groupby(keys, sort=False):
+        _, name, s, fraction, mechanism = key
+        d = rows["d"].iloc[0]
+        parts = [f"d = {d}", f"s = {s}"]
+        if rows["family"].iloc[0] == "interventional":
+            parts.append(f"fraction {fraction:g}")
+        if mechanism:
+            parts.insert(0, mechanism)
+        if rows["rows"].iloc[0] != 10_000:
+            parts.append(f"{rows['rows'].iloc[0]:,} rows")
+        if rows["weak"].iloc[0]:
+            parts.append("weak")
+        yield (name, ", ".join(parts)), rows
+
+
+def scores_table(table: pd.DataFrame) -> list[str]:
+    """SHD, SHD-CPDAG and average precision, before, after, and the paired differences."""
+    lines = [
+        "| method | data | data sets | SHD, log | SHD | pruned | ratio to log | "
+        "difference of SHD | of SHD-CPDAG | of average precision | seconds | of pruning |",
+        "|" + "---|" * 12,
+    ]
+    for (name, label), rows in groups(table):
+        logged = rows[rows["log_shd"].notna()]
+        log = f"{logged['log_shd'].mean():.1f}" if len(logged) else ""
+        if len(logged) < len(rows) and log:
+            log += f" ({len(logged)})"
+        differences = [
+            _interval(rows[f"{metric}_pruned"] - rows[metric], digits)
+            for metric, digits in (("shd", 1), ("shd_cpdag", 1), ("average_precision", 3))
+        ]
+        lines.append(
+            "| "
+            + " | ".join(
+                [
+                    *(name, label, str(len(rows)), log),
+                    *(f"{rows[c].mean():.1f}" for c in ("shd", "shd_pruned")),
+                    _ratio(logged["shd_pruned"], logged["log_shd"]),
+                    *differences,
+                    f"{rows['seconds'].mean():.1f}",
+                    f"{rows['pruning_seconds'].sum() / rows['seconds'].sum():.0%}",
+                ]
+            )
+            + " |"
+        )
+    return lines
+
+
+def edges_table(table: pd.DataFrame) -> list[str]:
+    """What was dropped, precision and recall."""
+    lines = [
+        "| method | data | true edges | true dropped | false dropped | precision | pruned | recall "
+        "| pruned |",
+        "|" + "---|" * 9,
+    ]
+    for (name, label), rows in groups(table):
+        values = [f"{rows['true_edges'].mean():.1f}"]
+        values += [f"{rows[c].mean():.1f}" for c in ("true_dropped", "false_dropped")]
+        for metric in ("precision", "recall"):
+            values += [f"{rows[c].mean():.3f}" for c in (metric, f"{metric}_pruned")]
+        lines.append("| " + " | ".join([name, label, *values]) + " |")
+    return lines
+
+
+def _interval(values: pd.Series, digits: int) -> str:
+    values = values.dropna().to_numpy(float)
+    if not len(values):
+        return ""
+    estimate = of_sample(values)
+    low, high = estimate.interval()
+    text = f"{estimate.value:+.{digits}f}"
+    return text if np.isnan(low) else f"{text} ({low:+.{digits}f} to {high:+.{digits}f})"
+
+
+def _ratio(ours: pd.Series, logs: pd.Series) -> str:
+    """Ratio of the means with Fieller's 95 % interval."""
+    a, b = ours.to_numpy(float), logs.to_numpy(float)
+    n = len(a)
+    if not n or b.mean() == 0:
+        return ""
+    text = f"{a.mean() / b.mean():.2f}"
+    if n < 2:
+        return text
+    # All r for which the mean of a - r b does not differ from 0.
+    t = stats.t.ppf(0.975, n - 1) ** 2 / n
+    (aa, ab), (_, bb) = np.cov(a, b)
+    roots = np.roots([b.mean() ** 2 - t * bb, -2 * (a.mean() * b.mean() - t * ab),
+                      a.mean() ** 2 - t * aa])  # fmt: skip
+    if b.mean() ** 2 <= t * bb or np.iscomplex(roots).any():
+        return f"{text} (no bound)"
+    low, high = sorted(roots.real)
+    return f"{text} ({max(low, 0):.2f} to {high:.2f})"
+
+
+if __name__ == "__main__":
+    main()
