@@ -54,6 +54,7 @@ def test_what_is_packed_comes_out_again(results, tmp_path, kind, graphs):
     out = tmp_path / "new/place"
     assert take_in(archive, out) == names
     assert content(out) == {name: (results / name).read_bytes() for name in names}
+    assert len({path.stat().st_mtime_ns for path in out.rglob("*.*")}) == 1
     first = archive.read_bytes()
     os.utime(results / names[0], (1, 1))
     export(results, archive, graphs=graphs)
