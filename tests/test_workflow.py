@@ -5,13 +5,12 @@ import json
 import os
 import re
 import resource
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
+from support.workflow import ROOT, SMOKE, new_clone, planned, snakemake
 
 from sdcd.archive import export, take_in
 from sdcd.errors import FAILURE_STATUSES
@@ -19,36 +18,7 @@ from sdcd.experiments import DERIVED, RUN_COLUMNS, exhibits, make_plan, read_run
 from sdcd.figures import observational
 from sdcd.redraw import redraw
 
-ROOT = Path(__file__).resolve().parents[1]
-SMOKE = ("--config", "scale=smoke")
-LEFT_OUT = (".git", ".venv*", "results", ".snakemake", "__pycache__", ".*_cache", ".hypothesis")
-
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
-
-
-def snakemake(clone, *arguments, check=True, cores=2):
-    """Run Snakemake in the clone; its output, standard error included."""
-    command = [sys.executable, "-m", "snakemake", "--cores", str(cores), *arguments]
-    end = subprocess.run(
-        command,
-        cwd=clone,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-    if check:
-        assert end.returncode == 0, end.stdout[-5000:]
-        return end.stdout
-    return end.returncode, end.stdout
-
-
-def planned(clone, *arguments):
-    """The first output of each job that Snakemake would run, without the folder of results."""
-    text = snakemake(clone, "-n", *(arguments or SMOKE))
-    outputs = re.findall(r"^    output: ([^,\n]+)", text, flags=re.MULTILINE)
-    return {output.removeprefix("results/smoke/") for output in outputs}
 
 
 def built_on(*runs):
@@ -65,27 +35,6 @@ def built_on(*runs):
 def rows(clone, experiment):
     with open(clone / f"results/smoke/runs/{experiment}.csv", newline="") as stream:
         return list(csv.DictReader(stream))
-
-
-def copy_of(clone, target):
-    shutil.copytree(clone, target, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT[:2]))
-    return target
-
-
-@pytest.fixture(scope="session")
-def finished(tmp_path_factory):
-    """A copy of the clone in which scale smoke has been run."""
-    clone = tmp_path_factory.mktemp("workflow") / "clone"
-    ignore = shutil.ignore_patterns(*LEFT_OUT)
-    shutil.copytree(ROOT, clone, symlinks=True, ignore=ignore)
-    snakemake(clone, *SMOKE)
-    return clone
-
-
-@pytest.fixture
-def clone(finished, tmp_path):
-    """A copy of the finished run, to change something in."""
-    return copy_of(finished, tmp_path / "clone")
 
 
 @pytest.fixture(scope="session")
@@ -338,8 +287,7 @@ def test_the_linter_has_nothing_to_say():
 
 @pytest.mark.parametrize(("profile", "fits"), [("slurm", 3583), ("gpu", 3648)])
 def test_profiles_plan_the_paper_within_half_a_minute_and_a_gigabyte(profile, fits, tmp_path):
-    clone = tmp_path / "clone"
-    shutil.copytree(ROOT, clone, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    clone = new_clone(tmp_path / "clone")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "snakemake", "--profile", profile, "-n"]
     end = subprocess.run(command, cwd=clone, capture_output=True, text=True, check=False)

@@ -11,6 +11,7 @@ installed on the machine is not touched. The node has this machine's cores and a
 import contextlib
 import getpass
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -20,6 +21,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol")
 STARTING_S = 30.0
@@ -45,9 +47,9 @@ SwitchType=switch/none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 ReturnToService=2
-# Jobs start and end at once, and are forgotten soon.
+# Jobs start and end at once, and are remembered for an hour.
 SchedulerParameters=sched_min_interval=100000,sched_interval=1,batch_sched_delay=0,bf_interval=1
-MinJobAge=60
+MinJobAge=3600
 KillWait=2
 CompleteWait=0
 InactiveLimit=0
@@ -69,6 +71,17 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 class Unavailable(RuntimeError):
     """The cluster cannot be started here; the message is one line that says why."""
+
+
+class Job(NamedTuple):
+    """A job as SLURM remembers it; ``rule`` is Snakemake's comment: the rule and its wildcards."""
+
+    number: str
+    state: str
+    gres: str
+    start: str
+    end: str
+    rule: str
 
 
 @dataclass
@@ -96,10 +109,15 @@ class Cluster:
             raise RuntimeError(f"{' '.join(command)}: {end.stderr.strip()}")
         return end.stdout
 
-    def jobs(self) -> list[tuple[str, str, str]]:
-        """Identifier, state and comment (rule and wildcards) of each job SLURM remembers."""
-        listing = self.run("squeue", "--states=all", "--noheader", "--format=%i|%T|%k")
-        return [tuple(line.split("|", 2)) for line in listing.splitlines()]
+    def jobs(self) -> list[Job]:
+        """The jobs of the last hour, in the order of their submission."""
+        found = []
+        for line in self.run("scontrol", "show", "jobs", "--oneliner").splitlines():
+            values = dict(re.findall(r"(\w+)=(\S*)", line))
+            if "JobId" in values:
+                keys = ("JobId", "JobState", "TresPerJob", "StartTime", "EndTime", "Comment")
+                found.append(Job(*(values.get(key, "") for key in keys)))
+        return sorted(found, key=lambda job: int(job.number))
 
     def start_node(self) -> None:
         """Start the node's daemon and wait until jobs can run there."""
