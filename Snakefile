@@ -14,6 +14,18 @@ include: "workflow/rules/common.smk"
 report: "workflow/report/workflow.rst"
 
 
+onstart:
+    start_of_run()
+
+
+onsuccess:
+    end_of_run()
+
+
+onerror:
+    end_of_run()
+
+
 rule all:
     input:
         f"{RESULTS}/report.html",

@@ -18,6 +18,7 @@ Data flows one way, and a module knows only what stands before it in this list:
 ``running``                  one fit in a process of its own, with limits on time and memory
 ``configuration``            config.yaml, checked
 ``costs``, ``experiments``   what a fit is expected to cost; the paper's grids
+``progress``, ``origin``     how far a run of the workflow is; whether results were made from here
 ``runs``, ``summaries``      one row per fit; means, spreads and pairs over seeds
 ``thresholds``, ``cartoon``  tables made from the fits' weights: other cuts; SDCD's stages
 ``published``                the paper's numbers

@@ -229,6 +229,16 @@ def _json_number(value):
     return value.item() if hasattr(value, "item") else value
 
 
+# progress
+
+
+def _progress(options: argparse.Namespace) -> int:
+    from sdcd.progress import look, page
+
+    print(page(look(options.results)))
+    return 0
+
+
 # methods
 
 
@@ -438,6 +448,20 @@ def _parser() -> argparse.ArgumentParser:
     ).add_argument
     add("fit", metavar="FIT.npz", help="as 'sdcd fit' writes it")
     add("--truth", required=True, metavar="FILE", help="a data set with its graph, or edges (.csv)")
+
+    add = command(
+        "progress",
+        _progress,
+        "How far a run of the workflow is, what is left, and what failed.",
+        """\
+        examples:
+          sdcd progress results/quick
+          watch -n 60 sdcd progress results/paper
+
+        Reads the folder alone: it can be asked from any machine that sees it, during the run too.
+        """,
+    ).add_argument
+    add("results", nargs="?", default="results/quick", help="folder of a scale (results/quick)")
 
     add = command(
         "methods",

@@ -11,6 +11,7 @@ lives; when it closes, the process and all that it started kill themselves.
 """
 
 import contextlib
+import errno
 import importlib
 import importlib.metadata
 import io
@@ -586,6 +587,9 @@ def _fit(chosen: Method, dataset: Dataset, job: dict) -> tuple[dict, dict[str, n
         seconds = time.perf_counter() - start
         answer = {"status": failure.status, "reason": failure.reason}
     except BaseException as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            # Says nothing about the method.
+            raise InputError(f"{error.strerror}: make room and run again") from None
         seconds = time.perf_counter() - start
         text = " ".join(str(error).split())
         reason = f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -61,7 +61,6 @@ def clone(tmp_path_factory):
     shutil.copytree(ROOT, clone, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
     snakemake(clone, config(SCATTERED), "--", "results/tiny/runs/observational.csv")
     together = config({"settings": {**EPOCHS, "target_block": 3}}, results="together")
-    shutil.copytree(clone / "results/tiny/data", clone / "together/tiny/data")
     snakemake(clone, together, "--", f"together/tiny/{FITS}/SDCD.npz")
     return clone
 

@@ -122,7 +122,7 @@ class Cluster:
     def start_node(self) -> None:
         """Start the node's daemon and wait until jobs can run there."""
         self._start("slurmd", "-D")
-        self._wait("slurmd", lambda: self._state() == "idle")
+        self._wait("slurmd", lambda: self.state() in ("idle", "mixed", "allocated"))
 
     def kill_node(self) -> None:
         """The node and all that runs on it stop, as at a power failure."""
@@ -148,7 +148,7 @@ class Cluster:
         )
         self._wait("munged", socket_path.exists)
         self._start("slurmctld", "-D", "-i")
-        self._wait("slurmctld", lambda: bool(self._state()))
+        self._wait("slurmctld", lambda: bool(self.state()))
         self.start_node()
 
     def stop(self) -> None:
@@ -166,7 +166,8 @@ class Cluster:
                 daemon.kill()
                 daemon.wait()
 
-    def _state(self) -> str:
+    def state(self) -> str:
+        """The node's state, such as ``idle`` or ``down*``; empty while nobody answers."""
         with contextlib.suppress(RuntimeError):
             return self.run("sinfo", "--noheader", "--format=%T").strip()
         return ""

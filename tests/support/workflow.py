@@ -32,6 +32,20 @@ def snakemake(clone, *arguments, check=True, cores=2, environment=None):
     return end.returncode, end.stdout
 
 
+def begin(clone, *arguments, environment=None):
+    """Snakemake in the background, in a process group of its own; it writes to output.txt."""
+    with open(clone / "output.txt", "w") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "snakemake", *arguments],
+            cwd=clone,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
 def planned(clone, *arguments, results="results/smoke"):
     """The first output of each job that Snakemake would run, without the folder of results."""
     text = snakemake(clone, "-n", *(arguments or SMOKE))

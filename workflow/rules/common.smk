@@ -20,16 +20,28 @@ from sdcd.errors import InputError
 from sdcd.experiments import DATASET_PATTERN, DERIVED, STUDIES, DatasetKey, exhibits, make_plan
 from sdcd.fingerprint import fingerprint
 from sdcd.methods import methods as registered_methods
+from sdcd.origin import check, sign, signed
+from sdcd.progress import clear_second_names, look, reasons, write_plan
+
+# A job of a scheduler reads these rules again, when config.yaml may have been edited: it gets what
+# the run began with.
+if workflow.is_main_process:
+    os.environ["SDCD_WORKFLOW_CONFIG"] = json.dumps(config)
+elif "SDCD_WORKFLOW_CONFIG" in os.environ:
+    config.clear()
+    config.update(json.loads(os.environ["SDCD_WORKFLOW_CONFIG"]))
 
 try:
     PLAN = make_plan(
         config,
         yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text()),
     )
+    RESULTS = f"{config.get('results', 'results')}/{PLAN.scale}"
+    if workflow.is_main_process:
+        check(PLAN, RESULTS, ".snakemake", adopting="--touch" in sys.argv)
 except InputError as error:
     sys.exit(f"Error: {error}")
 
-RESULTS = f"{config.get('results', 'results')}/{PLAN.scale}"
 PUBLISHED = tuple(sorted((ROOT / "sdcd/published").glob("*.csv")))
 CAPTIONS = tuple(sorted((ROOT / "workflow/report").glob("*.rst")))
 AVAILABLE = [*PLAN.experiments, *PLAN.studies]
@@ -139,3 +151,16 @@ def fits_of(experiment):
         yield f"{RESULTS}/data/{dataset}.npz"
     for dataset, method in names:
         yield f"{RESULTS}/fits/{dataset}/{method}.npz"
+
+
+def start_of_run():
+    """Before the first job: what is wanted, and who makes it."""
+    if not signed(RESULTS, ".snakemake"):
+        sign(RESULTS, ".snakemake")
+    write_plan(PLAN, RESULTS)
+
+
+def end_of_run():
+    """All that is finished is known to Snakemake: say what failed, by reason."""
+    clear_second_names(RESULTS)
+    print("\n".join(reasons(look(RESULTS))), file=sys.stderr)

@@ -29,7 +29,7 @@ rule fit:
     shell:
         "python workflow/scripts/fit.py --data {input.data:q} {params.arguments:q} --code {params.code}"
         " --granted-s {resources.granted_s} --granted-mb {resources.granted_mb}"
-        " --threads {threads} --log {log:q} --out {output.graph:q} 2>> {log:q}"
+        " --second-name --threads {threads} --log {log:q} --out {output.graph:q} 2>> {log:q}"
 
 
 # Where a method is scattered: its first stage for some of the variables, by the same command.

@@ -1,5 +1,6 @@
-"""What all scripts share: the package of their own clone, and bad input said in one line."""
+"""What all scripts share: the package of their own clone, and what went wrong said in one line."""
 
+import errno
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -7,12 +8,28 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 
-def run(main: Callable[[], None]) -> None:
-    """Run a script; bad input ends it with one line on standard error and exit code 2."""
+def run(main: Callable[[], None], *, advice: str = "") -> None:
+    """Run a script; bad input or a full disk ends it with one line on standard error, and 2.
+
+    ``advice`` ends the line about bad input.
+    """
     from sdcd.errors import InputError
 
     try:
         main()
     except InputError as error:
-        print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
-        sys.exit(2)
+        _end(f"{error}{advice}")
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = f" for {error.filename}" if error.filename else ""
+        _end(f"{error.strerror}{where}: make room and run snakemake again")
+
+
+DELETE_IT = ": delete that file and run snakemake again"
+"""Advice where all that a script reads was made by the workflow."""
+
+
+def _end(line: str) -> None:
+    print(f"{Path(sys.argv[0]).name}: {line}", file=sys.stderr)
+    sys.exit(2)

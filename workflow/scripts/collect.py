@@ -4,8 +4,7 @@ import argparse
 
 import _script
 
-from sdcd.experiments import Experiment
-from sdcd.files import atomic_path
+from sdcd.experiments import Experiment, write_runs
 from sdcd.runs import collect
 
 
@@ -18,9 +17,8 @@ def main() -> None:
     a = parser.parse_args()
 
     runs = collect(Experiment.from_json(a.experiment), a.results)
-    with atomic_path(a.out) as temporary:
-        runs.to_csv(temporary, index=False, lineterminator="\n")
+    write_runs(a.out, runs)
 
 
 if __name__ == "__main__":
-    _script.run(main)
+    _script.run(main, advice=_script.DELETE_IT)

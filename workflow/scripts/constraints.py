@@ -7,8 +7,7 @@ import json
 import _script
 import pandas as pd
 
-from sdcd.experiments import STUDIES
-from sdcd.files import atomic_path
+from sdcd.experiments import STUDIES, write_runs
 
 
 def main() -> None:
@@ -21,8 +20,7 @@ def main() -> None:
 
     module, function = STUDIES[a.study]
     records = getattr(importlib.import_module(module), function)(**a.sizes)
-    with atomic_path(a.out) as temporary:
-        pd.DataFrame(records).to_csv(temporary, index=False, lineterminator="\n")
+    write_runs(a.out, pd.DataFrame(records))
 
 
 if __name__ == "__main__":

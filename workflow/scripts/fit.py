@@ -4,17 +4,25 @@ A method's failure is a result and ends well. If a fit passes a limit of this at
 than its full limit, nothing is written and the exit code is 75: try again with more. A method that
 can keep its progress does so beside the graph, so that this script, killed and started again with
 the same arguments, goes on from there.
+
+Snakemake, killed, does not know what its jobs have finished since, deletes that, and starts them
+again. With --second-name a fit that is finished has a second name, which Snakemake does not know
+and the workflow removes at its end; a fit that is found there is not made again.
 """
 
 import argparse
 import hashlib
 import json
+import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
 import _script
 
+from sdcd.errors import InputError
+from sdcd.files import atomic_path, read_json, read_npz
 from sdcd.provenance import digest
 from sdcd.running import run_fit
 
@@ -43,6 +51,9 @@ def main() -> None:
     parser.add_argument("--granted-s", type=float, help="limit of this attempt")
     parser.add_argument("--granted-mb", type=float, help="limit of this attempt")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument(
+        "--second-name", action="store_true", help="keep the fit as {out}.{hash}.finished too"
+    )
     parser.add_argument("--log", help="where what the method prints goes")
     parser.add_argument("--out", required=True, help="where the fit goes, .npz; .json beside it")
     a = parser.parse_args()
@@ -53,7 +64,12 @@ def main() -> None:
         register_outside(a.outside)
     granted_s = _smaller(a.granted_s, a.time_limit_s)
     granted_mb = _smaller(a.granted_mb, a.memory_limit_mb)
-    checkpoint = _checkpoint(a)
+    checkpoint = _own(a, "checkpoint")
+    # A failure depends on the limits, so they count here.
+    finished = _own(a, "finished", a.outside, a.time_limit_s, a.memory_limit_mb)
+    if a.second_name and _take_over(finished, Path(a.out)):
+        print(f"{a.out}: was finished before the workflow was killed, and is kept", file=sys.stderr)
+        return
     record = run_fit(
         a.data,
         a.method,
@@ -76,22 +92,49 @@ def main() -> None:
         print(f"{a.method} on {a.data}: {record['reason']}; needs a larger grant", file=sys.stderr)
         sys.exit(75)
     checkpoint.unlink(missing_ok=True)
+    if a.second_name:
+        for suffix in (".npz", ".json"):
+            _link(Path(a.out).with_suffix(suffix), finished.with_suffix(suffix))
 
 
-def _checkpoint(a: argparse.Namespace) -> Path:
-    """Where this very fit keeps its progress; what another one left there is deleted."""
+def _own(a: argparse.Namespace, kind: str, *more: object) -> Path:
+    """Where this very fit keeps its progress or itself; what another one left is deleted."""
     out = Path(a.out)
     total = hashlib.blake2b(digest_size=8)
-    total.update(repr((a.method, a.settings, a.seed, a.targets, a.code)).encode())
+    total.update(repr((a.method, a.settings, a.seed, a.targets, a.code, *more)).encode())
     for path in (a.data, *a.first_stage):
         if Path(path).exists():
             total.update(digest(path).encode())
-    own = out.with_name(f"{out.stem}.{total.hexdigest()}.checkpoint.npz")
-    pattern = re.escape(out.stem) + r"\.[0-9a-f]{16}\.checkpoint\.npz"
-    for other in out.parent.glob("*.checkpoint.npz"):
-        if re.fullmatch(pattern, other.name) and other != own:
+    own = out.with_name(f"{out.stem}.{total.hexdigest()}.{kind}.npz")
+    pattern = re.escape(out.stem) + rf"\.[0-9a-f]{{16}}\.{kind}\.(npz|json)"
+    for other in out.parent.glob(f"*.{kind}.*"):
+        if re.fullmatch(pattern, other.name) and other.with_suffix(".npz") != own:
             other.unlink()
     return own
+
+
+def _take_over(finished: Path, out: Path) -> bool:
+    """Whether this fit is there under its second name; then it is put where it belongs."""
+    try:
+        read_npz(finished)
+        read_json(finished.with_suffix(".json"))
+    except InputError:
+        return False
+    for suffix in (".npz", ".json"):
+        _link(finished.with_suffix(suffix), out.with_suffix(suffix))
+        # Later than its input, as if it had been made now.
+        out.with_suffix(suffix).touch()
+    return True
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give a file a second name, or, where the file system knows no such thing, a copy."""
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        with atomic_path(target) as temporary:
+            shutil.copyfile(source, temporary)
 
 
 def _targets(text: str) -> range:
@@ -104,4 +147,5 @@ def _smaller(granted: float | None, limit: float | None) -> float | None:
 
 
 if __name__ == "__main__":
-    _script.run(main)
+    # The workflow has made its data itself.
+    _script.run(main, advice=_script.DELETE_IT if "--second-name" in sys.argv else "")
