@@ -197,6 +197,22 @@ def test_a_setting_of_one_method_reruns_its_fits(clone):
     assert again - fits == built_on("observational")
 
 
+def test_more_seeds_are_fitted_and_no_other(clone, plan):
+    grids = {"observational": [{"d": [5, 6], "s": [2], "seeds": [0, 1, 7]}]}
+    (clone / "mine.yaml").write_text(yaml.safe_dump({"scales": {"smoke": {"grids": grids}}}))
+    again = planned(clone, "--configfile", "config.yaml", "mine.yaml", *SMOKE)
+    new = [f"observational/d{d}_s2_seed7" for d in (5, 6)]
+    methods = plan.experiments["observational"].methods
+    fits = {f"fits/{name}/{method}.npz" for name in new for method in methods}
+    assert again == {f"data/{name}.npz" for name in new} | fits | built_on("observational")
+
+
+def test_comments_in_scripts_and_rules_rerun_nothing(clone):
+    for path in [*(clone / "workflow").rglob("*.py"), *(clone / "workflow").rglob("*.smk")]:
+        path.write_text("# A comment.\n" + path.read_text())
+    assert planned(clone) == set()
+
+
 def test_a_method_is_added_as_one_file_and_one_line(clone):
     """The template of docs/adding-a-method.md, with no other edit, reaches the figures' data."""
     page = (ROOT / "docs/adding-a-method.md").read_text()

@@ -1,0 +1,112 @@
+"""How far a run is: counts, hours left, and failures by reason."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from support.workflow import ROOT
+
+from sdcd.cli import main
+from sdcd.errors import InputError
+from sdcd.experiments import make_plan
+from sdcd.files import write_json
+from sdcd.progress import clear_second_names, look, page, reasons, write_plan
+
+SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+COMMAND = {"command": ["run", "{input}", "{output}"]}
+
+
+@pytest.fixture
+def results(tmp_path):
+    """A run of three methods on four data sets that has just started."""
+    config = {
+        "scale": "s",
+        "methods": ["NOTEARS", "DCDI-G", "own"],
+        "experiments": {"observational": {"methods": "all"}},
+        "outside_methods": {"own": COMMAND},
+        "scales": {
+            "s": {
+                "n_observational": 10_000,
+                "n_per_intervention": 500,
+                "time_limit_s": 300,
+                "memory_limit_mb": 6000,
+                "method_options": {"DCDI-G": {"threads": 2}},
+                "grids": {"observational": [{"d": [10, 50], "s": [4], "seeds": 2}]},
+            }
+        },
+    }
+    write_plan(make_plan(config, SCHEMA), tmp_path)
+    return tmp_path
+
+
+def finish(results, method, d, seed, status="ok", reason=""):
+    path = results / f"fits/observational/d{d}_s4_seed{seed}/{method}.json"
+    write_json(path, {"method": method, "status": status, "reason": reason})
+
+
+def log(results, method, d, seed, text, age=-1.0):
+    path = results / f"logs/fit/observational/d{d}_s4_seed{seed}/{method}.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    os.utime(path, times=(time.time() - age,) * 2)
+    return path
+
+
+def test_what_is_done_running_stopped_and_left(results):
+    at_start = look(results)
+    assert at_start.total("waiting") == 12
+    # By the table: 2.2 s at d = 10; 4400 s at d = 50, where the limit of 300 s ends it.
+    assert at_start.methods["NOTEARS"].hours_left == pytest.approx(2 * (2.2 + 300) / 3600, rel=0.5)
+    assert at_start.methods["own"].unknown == 4
+    assert "fits of unknown cost" in page(at_start)
+
+    finish(results, "NOTEARS", 10, 0)
+    for d, seed in ((10, 1), (50, 0)):
+        finish(results, "NOTEARS", d, seed, "timeout", "time limit of 300 s passed")
+    finish(results, "DCDI-G", 10, 0, "nan", "a loss is NaN")
+    log(results, "NOTEARS", 50, 1, "epoch 3\n")
+    broken = log(results, "own", 10, 0, "fit.py: d.npz: empty file, expected an .npz file\n")
+    log(results, "own", 10, 1, "Traceback (most recent call last):\n  x\nValueError: y\n")
+    log(results, "own", 50, 0, "of an earlier run\n", age=3600)
+    progress = look(results)
+    counts = progress.methods["NOTEARS"]
+    assert (counts.done, counts.failed, counts.running, counts.waiting) == (3, 2, 1, 0)
+    counts = progress.methods["own"]
+    assert (counts.running, counts.stopped, counts.waiting) == (0, 2, 2)
+    # Two threads.
+    two = progress.methods["DCDI-G"].hours_left
+    assert two == pytest.approx(2 * (18.4 + 2 * 300) / 3600, rel=0.2)
+    assert list(progress.failures) == [
+        ("NOTEARS", "timeout", "time limit of 300 s passed"),
+        ("DCDI-G", "nan", "a loss is NaN"),
+    ]
+    text = "\n".join(reasons(progress))
+    assert "2 x NOTEARS: timeout: time limit of 300 s passed" in text
+    assert str(results / "logs/fit/observational/d10_s4_seed1/NOTEARS.log") in text
+    assert str(broken) in text
+    assert f"{results}: 4 of 12 fits done (3 failed), 1 running, 2 stopped, 5 waiting" in page(
+        progress
+    )
+
+
+def test_the_command_prints_the_page(results, capsys):
+    assert main(["progress", str(results)]) == 0
+    assert "0 of 12 fits done" in capsys.readouterr().out
+    assert main(["progress", str(results / "elsewhere")]) == 2
+    assert "no plan.json there, expected the folder of a scale" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_run_is_said(tmp_path):
+    with pytest.raises(InputError, match=r"no plan\.json there"):
+        look(tmp_path)
+
+
+def test_second_names_are_removed_and_nothing_else(results):
+    finish(results, "NOTEARS", 10, 0)
+    folder = results / "fits/observational/d10_s4_seed0"
+    for suffix in ("npz", "json"):
+        Path(folder / f"NOTEARS.0123456789abcdef.finished.{suffix}").touch()
+    clear_second_names(results)
+    assert [path.name for path in folder.iterdir()] == ["NOTEARS.json"]
