@@ -41,9 +41,8 @@ def check(plan: Plan, results: str | Path, state: str | Path, *, adopting: bool 
         With what to do.
     """
     results = Path(results)
-    if not any((results / part).exists() for part in ("data", "fits", "runs")):
-        return
-    if signed(results, state):
+    # Results taken in from an archive have no data sets: they are drawn from, as they are.
+    if not (results / "data").exists() or signed(results, state):
         return
     if not adopting:
         raise InputError(

@@ -1,6 +1,6 @@
 """How far a run of the workflow is: what is done, running, failed, and what remains.
 
-The workflow writes the fits that it wants to ``plan.json`` in the folder of results when it starts;
+The workflow writes the fits that it wants to ``progress.json`` in the folder of results when it starts;
 everything else is read from the fits' records and logs as they appear. So progress can be looked at
 from anywhere that sees the folder, as often as one likes, without disturbing the run.
 """
@@ -16,7 +16,7 @@ from sdcd.errors import InputError
 from sdcd.experiments import Plan
 from sdcd.files import read_json, write_json
 
-PLAN_FILE = "plan.json"
+PLAN_FILE = "progress.json"
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Progress:
 
 
 def write_plan(plan: Plan, results: str | Path) -> None:
-    """Write ``plan.json``: every fit once, with the seconds it is expected to take."""
+    """Write ``progress.json``: every fit once, with the seconds it is expected to take."""
     fits = {}
     for experiment in plan.experiments.values():
         for key, name in experiment.fits():

@@ -95,11 +95,11 @@ def test_the_command_prints_the_page(results, capsys):
     assert main(["progress", str(results)]) == 0
     assert "0 of 12 fits done" in capsys.readouterr().out
     assert main(["progress", str(results / "elsewhere")]) == 2
-    assert "no plan.json there, expected the folder of a scale" in capsys.readouterr().err
+    assert "no progress.json there, expected the folder of a scale" in capsys.readouterr().err
 
 
 def test_a_folder_without_a_run_is_said(tmp_path):
-    with pytest.raises(InputError, match=r"no plan\.json there"):
+    with pytest.raises(InputError, match=r"no progress\.json there"):
         look(tmp_path)
 
 
