@@ -1,8 +1,8 @@
 """How far a run of the workflow is: what is done, running, failed, and what remains.
 
-The workflow writes the fits that it wants to ``progress.json`` in the folder of results when it starts;
-everything else is read from the fits' records and logs as they appear. So progress can be looked at
-from anywhere that sees the folder, as often as one likes, without disturbing the run.
+When the workflow starts, it writes the fits that it wants to ``progress.json`` in the folder of
+results; everything else is read from the fits' records and logs as they appear. So progress can be
+looked at from anywhere that sees the folder, as often as one likes, without disturbing the run.
 """
 
 import json

@@ -18,9 +18,19 @@ SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text
 COMMAND = {"command": ["run", "{input}", "{output}"]}
 
 
+SECONDS = {
+    ("NOTEARS", 10): 2.0,
+    ("NOTEARS", 50): 4000.0,
+    ("DCDI-G", 10): 20.0,
+    ("DCDI-G", 50): 90.0,
+}
+
+
 @pytest.fixture
-def results(tmp_path):
+def results(tmp_path, monkeypatch):
     """A run of three methods on four data sets that has just started."""
+    costs = {key: (seconds, 100.0) for key, seconds in SECONDS.items()}
+    monkeypatch.setattr("sdcd.progress.expected", lambda name, d, n: costs.get((name, d)))
     config = {
         "scale": "s",
         "methods": ["NOTEARS", "DCDI-G", "own"],
@@ -57,8 +67,8 @@ def log(results, method, d, seed, text, age=-1.0):
 def test_what_is_done_running_stopped_and_left(results):
     at_start = look(results)
     assert at_start.total("waiting") == 12
-    # By the table: 2.2 s at d = 10; 4400 s at d = 50, where the limit of 300 s ends it.
-    assert at_start.methods["NOTEARS"].hours_left == pytest.approx(2 * (2.2 + 300) / 3600, rel=0.5)
+    # At d = 50 the limit of 300 s ends it.
+    assert at_start.methods["NOTEARS"].hours_left == pytest.approx(2 * (2 + 300) / 3600)
     assert at_start.methods["own"].unknown == 4
     assert "fits of unknown cost" in page(at_start)
 
@@ -77,7 +87,7 @@ def test_what_is_done_running_stopped_and_left(results):
     assert (counts.running, counts.stopped, counts.waiting) == (0, 2, 2)
     # Two threads.
     two = progress.methods["DCDI-G"].hours_left
-    assert two == pytest.approx(2 * (18.4 + 2 * 300) / 3600, rel=0.2)
+    assert two == pytest.approx(2 * (20 + 2 * 90) / 3600)
     assert list(progress.failures) == [
         ("NOTEARS", "timeout", "time limit of 300 s passed"),
         ("DCDI-G", "nan", "a loss is NaN"),
