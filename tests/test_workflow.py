@@ -140,9 +140,8 @@ def test_snakemake_s_own_report_has_every_page(finished):
 
 
 def test_results_of_another_person_are_drawn_without_a_fit(finished, tmp_path):
-    archive, clone = tmp_path / "smoke.tar.gz", tmp_path / "clone"
+    archive, clone = tmp_path / "smoke.tar.gz", new_clone(tmp_path / "clone")
     export(finished / "results/smoke", archive, graphs=True)
-    shutil.copytree(finished, clone, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
     take_in(archive, clone / "results/smoke")
     drawn = planned(clone)
     assert {"report.html", "verdicts.csv", "figures/observational.png"} <= drawn
