@@ -91,6 +91,7 @@ def test_reading_gives_back_the_status_nan(results, tmp_path):
             "reason": "a loss is NaN",
             "fits": 1,
             "d": "3",
+            "log": "logs/fit/observational/d3_s1_seed0/GIES.log",
         }
     ]
     assert summary(again)["failed"].tolist() == [0, 1]
