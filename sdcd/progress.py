@@ -6,6 +6,7 @@ looked at from anywhere that sees the folder, as often as one likes, without dis
 """
 
 import json
+import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -173,6 +174,19 @@ def reasons(progress: Progress) -> list[str]:
         for (method, error), logs in progress.stops.items():
             lines += [f"  {len(logs):,} x {method}: {_short(error)}", f"      {logs[0]}"]
     return lines
+
+
+def without_room(results: str | Path) -> str:
+    """A line if nothing more can be written there, as when a disk or a quota is full; else empty.
+
+    The logs of jobs that failed for it could not say so.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=results) as stream:
+            stream.write(bytes(2**16))
+    except OSError as error:
+        return f"Error: {results}: {error.strerror}: make room and run snakemake again"
+    return ""
 
 
 def clear_second_names(results: str | Path) -> None:

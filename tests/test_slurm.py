@@ -132,7 +132,7 @@ def start(cluster, clone, *arguments):
 
 
 def ended_well(process, clone):
-    assert process.wait(180) == 0, (clone / "output.txt").read_text()[-5000:]
+    assert process.wait(600) == 0, (clone / "output.txt").read_text()[-5000:]
     for path in FITS:
         assert json.loads((clone / path).with_suffix(".json").read_text())["status"] == "ok"
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol")
-STARTING_S = 30.0
+STARTING_S = 120.0
 
 CONFIGURATION = """\
 ClusterName=one_node

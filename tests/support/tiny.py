@@ -51,7 +51,7 @@ def started(folder):
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=300):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"

@@ -21,7 +21,7 @@ from sdcd.experiments import DATASET_PATTERN, DERIVED, STUDIES, DatasetKey, exhi
 from sdcd.fingerprint import fingerprint
 from sdcd.methods import methods as registered_methods
 from sdcd.origin import check, sign, signed
-from sdcd.progress import clear_second_names, look, reasons, write_plan
+from sdcd.progress import clear_second_names, look, reasons, without_room, write_plan
 
 # A job of a scheduler reads these rules again, when config.yaml may have been edited: it gets what
 # the run began with.
@@ -163,4 +163,5 @@ def start_of_run():
 def end_of_run():
     """All that is finished is known to Snakemake: say what failed, by reason."""
     clear_second_names(RESULTS)
-    print("\n".join(reasons(look(RESULTS))), file=sys.stderr)
+    lines = [*reasons(look(RESULTS)), without_room(RESULTS)]
+    print("\n".join(filter(None, lines)), file=sys.stderr)

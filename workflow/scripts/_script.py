@@ -1,5 +1,6 @@
 """What all scripts share: the package of their own clone, and what went wrong said in one line."""
 
+import contextlib
 import errno
 import sys
 from collections.abc import Callable
@@ -23,7 +24,10 @@ def run(main: Callable[[], None], *, advice: str = "") -> None:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = f" for {error.filename}" if error.filename else ""
-        _end(f"{error.strerror}{where}: make room and run snakemake again")
+        line = f"{error.strerror}{where}: make room and run snakemake again"
+        # Standard error goes to a log, which may be on that disk.
+        print(f"{Path(sys.argv[0]).name}: {line}", flush=True)
+        _end(line)
 
 
 DELETE_IT = ": delete that file and run snakemake again"
@@ -31,5 +35,6 @@ DELETE_IT = ": delete that file and run snakemake again"
 
 
 def _end(line: str) -> None:
-    print(f"{Path(sys.argv[0]).name}: {line}", file=sys.stderr)
+    with contextlib.suppress(OSError):
+        print(f"{Path(sys.argv[0]).name}: {line}", file=sys.stderr, flush=True)
     sys.exit(2)
