@@ -134,7 +134,7 @@ def test_broken_file(done, kind, content):
         assert row | expected == row
 
 
-def test_table_that_lost_its_last_rows(done, TARGET):
+def test_table_that_lost_its_last_rows(done):
     """It looks like any other: its digest tells, before anything is drawn from it."""
     path = done / TARGET
     whole = path.read_bytes()
