@@ -61,13 +61,20 @@ def expected(method: str, d: int, n: int) -> tuple[float, float] | None:
     Both are interpolated on a logarithmic scale in ``d``; beyond the known points time grows with
     d^3 and memory with d^2. Both grow in proportion to ``n`` above the rows of the known points.
     """
-    points = _table().get(method)
+    points, share = _table().get(method), 1.0
+    if not points:
+        # Pruning takes at most a quarter of SDCD's time, and little memory.
+        points, share = _table().get(_before_pruning(method)), 1.25
     if not points:
         return None
     rows = max(1.0, n / points[0][1])
     seconds = _interpolated(d, [(p[0], p[2]) for p in points], 3.0)
     memory = _interpolated(d, [(p[0], p[3]) for p in points], 2.0)
-    return seconds * rows, memory * rows
+    return share * seconds * rows, memory * rows
+
+
+def _before_pruning(method: str) -> str:
+    return method.removesuffix("+prune").removesuffix("-pruned")
 
 
 def grant(

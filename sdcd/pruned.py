@@ -110,11 +110,15 @@ def prune_graph(
     start = time.perf_counter()
     result = prune(before, X, intervened, seed=seed, **settings)
     seconds = time.perf_counter() - start
+    own = {key: value for key, value in graph.diagnostics.items() if key != "threshold"}
+    if graph.weights is not None:
+        # Of the weights as ranked: the least above those of all pairs without an edge.
+        own["threshold"] = float(np.nextafter(np.abs(graph.weights).max(initial=0.0), np.inf))
     return Graph(
         adjacency=result.adjacency,
         weights=ranked(result, graph.weights),
         diagnostics={
-            **graph.diagnostics,
+            **own,
             "edges_before_pruning": int(np.count_nonzero(before)),
             "pruning_rounds": result.rounds,
             "pruning_seconds": round(seconds, 3),

@@ -54,7 +54,7 @@ def test_a_method_registered_later_has_a_twin_too(monkeypatch):
 
     @register(name="everything", data="observational", defaults={"scale": 2.0}, source="test")
     def fit(X, intervened, names, seed, *, scale):
-        return Graph(everything, scale * everything, {"note": 1}, {"kept": np.arange(3)})
+        return Graph(everything, scale * everything, {"note": 1, "threshold": 2.0}, {"kept": np.arange(3)})
 
     twin = method("everything+prune")
     intervened = np.zeros(X.shape, dtype=bool)
@@ -67,6 +67,7 @@ def test_a_method_registered_later_has_a_twin_too(monkeypatch):
     assert graph.arrays["gain_se"].tobytes() == expected.gain_se.tobytes()
     assert np.array_equal(graph.arrays["unpruned"], everything)
     assert graph.arrays["kept"].tolist() == [0, 1, 2]
+    assert np.array_equal(graph.weights >= graph.diagnostics["threshold"], graph.adjacency == 1)
     # Own weights 3, those of edges that stay above them.
     assert np.array_equal(graph.weights, 3 * everything + 3 * expected.adjacency)
     assert graph.diagnostics["note"] == 1
