@@ -6,8 +6,8 @@
 
 `docs/pruning-protocol.md` says what is run and how it is judged. One row per data set and method
 goes to `docs/benchmarks/pruning.csv` as soon as it is there; data sets that have their row are
-passed over, so that a run which was stopped goes on where it was. The methods' graphs before pruning
-are kept under `--out`, so that pruning alone can be repeated (`--again`). Seconds are the
+passed over, so that a run which was stopped goes on where it was. The methods' graphs before
+pruning are kept under `--out`, so that pruning alone can be repeated (`--again`). Seconds are the
 processor's.
 `docs/pruning.md` gets the tables between its markers.
 """

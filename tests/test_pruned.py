@@ -54,7 +54,9 @@ def test_a_method_registered_later_has_a_twin_too(monkeypatch):
 
     @register(name="everything", data="observational", defaults={"scale": 2.0}, source="test")
     def fit(X, intervened, names, seed, *, scale):
-        return Graph(everything, scale * everything, {"note": 1, "threshold": 2.0}, {"kept": np.arange(3)})
+        return Graph(
+            everything, scale * everything, {"note": 1, "threshold": 2.0}, {"kept": np.arange(3)}
+        )
 
     twin = method("everything+prune")
     intervened = np.zeros(X.shape, dtype=bool)
