@@ -261,6 +261,8 @@ def test_a_closed_pipe_and_signals_end_quietly(tmp_path, data):
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "TMPDIR": str(temporary)},
+            # A test run in the background of a shell would hand on that SIGINT is ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         assert fit.stderr.readline().startswith("SDCD on ")
         time.sleep(0.5)
