@@ -147,7 +147,7 @@ def page(progress: Progress) -> str:
         f"{progress.results}: {progress.total('done'):,} of {n:,} fits done "
         f"({progress.total('failed'):,} failed), {progress.total('running'):,} running, "
         f"{progress.total('stopped'):,} stopped, {progress.total('waiting'):,} waiting",
-        f"left: about {progress.total('hours_left'):.1f} core-hours by sdcd/costs.csv",
+        f"left: about {progress.total("hours_left"):.2f} core-hours by sdcd/costs.csv",
     ]
     if progress.total("unknown"):
         lines[-1] += f", and {progress.total('unknown'):,} fits of unknown cost"
@@ -158,7 +158,7 @@ def page(progress: Progress) -> str:
     for name, counts in progress.methods.items():
         values = [getattr(counts, column) for column in columns]
         cells = "".join(f"{value:>11,}" for value in values[:-1])
-        lines.append(f"{name:<{width}}{cells}{values[-1]:>11.1f}")
+        lines.append(f"{name:<{width}}{cells}{values[-1]:>11.2f}")
     return "\n".join([*lines, *reasons(progress)])
 
 
