@@ -147,7 +147,7 @@ def page(progress: Progress) -> str:
         f"{progress.results}: {progress.total('done'):,} of {n:,} fits done "
         f"({progress.total('failed'):,} failed), {progress.total('running'):,} running, "
         f"{progress.total('stopped'):,} stopped, {progress.total('waiting'):,} waiting",
-        f"left: about {progress.total("hours_left"):.2f} core-hours by sdcd/costs.csv",
+        f"left: about {progress.total('hours_left'):.2f} core-hours by sdcd/costs.csv",
     ]
     if progress.total("unknown"):
         lines[-1] += f", and {progress.total('unknown'):,} fits of unknown cost"
