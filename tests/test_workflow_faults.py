@@ -139,11 +139,11 @@ def test_table_that_lost_its_last_rows(done):
     path = done / TARGET
     whole = path.read_bytes()
     path.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))
-    code, text = snakemake(done, *TINY, "fig_observational", check=False)
+    code, text = snakemake(done, *TINY, "--", "fig_observational", check=False)
     assert code != 0
     assert f"figures.py: {TARGET}: changed or cut off since it was written: delete that" in text
     path.unlink()
-    snakemake(done, *TINY, "fig_observational")
+    snakemake(done, *TINY, "--", "fig_observational")
     assert path.read_bytes() == whole
     assert (done / "results/tiny/figures/observational.png").exists()
 
