@@ -27,9 +27,14 @@ from sdcd.progress import clear_second_names, look, reasons, without_room, write
 # the run began with.
 if workflow.is_main_process:
     os.environ["SDCD_WORKFLOW_CONFIG"] = json.dumps(config)
-elif "SDCD_WORKFLOW_CONFIG" in os.environ:
-    config.clear()
-    config.update(json.loads(os.environ["SDCD_WORKFLOW_CONFIG"]))
+
+
+envvars:
+    "SDCD_WORKFLOW_CONFIG",
+
+
+config.clear()
+config.update(json.loads(os.environ["SDCD_WORKFLOW_CONFIG"]))
 
 try:
     PLAN = make_plan(
