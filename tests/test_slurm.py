@@ -86,7 +86,7 @@ def test_jobs_of_a_gpu_method_queue_for_the_gpu(on_slurm, cluster):
     clone, _ = on_slurm
     (clone / "gpu.yaml").write_text(yaml.safe_dump(change))
     before = len(cluster.jobs())
-    config = ("--config", "scale=smoke", "--configfile", "config.yaml", "gpu.yaml")
+    config = ("--configfile", "config.yaml", "gpu.yaml", "--config", "scale=smoke", "gpu=true")
     target = "results/smoke/runs/observational.csv"
     run(cluster, clone, "gpu", *config, "--", target)
     jobs = [job for job in cluster.jobs()[before:] if "SDCD-GPU" in job.rule]

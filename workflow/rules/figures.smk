@@ -18,6 +18,8 @@ for name, experiments in FIGURES.items():
             f"{RESULTS}/logs/fig_{name}.log",
         benchmark:
             f"{RESULTS}/benchmarks/fig_{name}.tsv"
+        # Seconds of work: on a cluster, done where Snakemake runs.
+        localrule: True
         conda:
             "../../envs/sdcd.yaml"
         resources:

@@ -16,6 +16,8 @@ rule overview:
         f"{RESULTS}/logs/overview.log",
     benchmark:
         f"{RESULTS}/benchmarks/overview.tsv"
+    # Seconds of work: on a cluster, done where Snakemake runs.
+    localrule: True
     conda:
         "../../envs/sdcd.yaml"
     resources:
@@ -43,6 +45,8 @@ rule report_page:
         f"{RESULTS}/logs/report_page.log",
     benchmark:
         f"{RESULTS}/benchmarks/report_page.tsv"
+    # Seconds of work: on a cluster, done where Snakemake runs.
+    localrule: True
     conda:
         "../../envs/sdcd.yaml"
     resources:

@@ -19,6 +19,8 @@ for name, experiments in TABLES.items():
             f"{RESULTS}/logs/table_{name}.log",
         benchmark:
             f"{RESULTS}/benchmarks/table_{name}.tsv"
+        # Seconds of work: on a cluster, done where Snakemake runs.
+        localrule: True
         conda:
             "../../envs/sdcd.yaml"
         resources:

@@ -16,6 +16,8 @@ rule verdicts:
         f"{RESULTS}/logs/verdicts.log",
     benchmark:
         f"{RESULTS}/benchmarks/verdicts.tsv"
+    # Seconds of work: on a cluster, done where Snakemake runs.
+    localrule: True
     conda:
         "../../envs/sdcd.yaml"
     resources:
