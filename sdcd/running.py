@@ -106,8 +106,8 @@ def run_fit(
     shown_as : path, optional
         What messages call the data, where ``data_path`` is a copy.
     checkpoint : path, optional
-        Where a method with the parameter ``checkpoint`` keeps its progress; others ignore it. If
-        the file exists, the fit goes on from it, and the limits count from there.
+        Where a method with the parameter ``checkpoint=None`` keeps its progress; others ignore it.
+        If the file exists, the fit goes on from it, and the limits count from there.
     targets : range, optional
         Do the first stage for these variables only. ``out`` then holds the part's arrays, and its
         record has ``targets``, the first and the last.
@@ -163,7 +163,8 @@ def run_fit(
         "first_stage": [os.path.abspath(path) for path in first_stage],
         "progress": progress and chosen.reports and targets is None,
     }
-    if checkpoint is not None and "checkpoint" in chosen.defaults:
+    # AVICI has a parameter of this name that is another thing: where its weights are.
+    if checkpoint is not None and params.get("checkpoint", "") is None:
         job["params"] = {**params, "checkpoint": os.path.abspath(checkpoint)}
     # Before the fit: files may be edited while it runs.
     source = Path(job["shown_as"])

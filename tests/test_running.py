@@ -374,3 +374,12 @@ def test_parts_of_what_has_none_are_refused(tmp_path):
     run_fit(source, "toy", out=out)
     with pytest.raises(InputError, match=r"fit\.npz: not a part of a first stage"):
         run_fit(source, "toy-parts", out=tmp_path / "x.npz", first_stage=[out])
+
+
+def test_a_parameter_called_checkpoint_that_is_another_thing_is_left_alone(tmp_path):
+    """AVICI's says where its weights are; unset, it is not where progress would be kept."""
+    data(tmp_path / "data.npz")
+    out = tmp_path / "fit.npz"
+    record = run_fit(tmp_path / "data.npz", "AVICI", out=out, checkpoint=tmp_path / "kept.npz")
+    assert record["status"] == "unavailable"
+    assert record["reason"].startswith("no checkpoint is given")

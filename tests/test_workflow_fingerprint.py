@@ -125,7 +125,8 @@ def test_a_module_that_does_not_exist_is_an_error(package):
 
 
 def test_methods_depend_on_the_contract_and_not_on_each_other():
-    modules = {method.module for method in methods().values()}
+    # Other tests may have registered outside commands.
+    modules = {method.module for method in methods().values()} - {"sdcd.outside"}
     assert len(modules) > 5
     for name in modules:
         found = closure([name])
