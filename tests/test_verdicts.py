@@ -259,6 +259,14 @@ class TestClaims:
         for name in ("accuracy", "scaling-sdcd", "beats-sortnregress"):
             assert claims.loc[name, "verdict"] == "not reproduced", name
 
+    def test_a_method_that_the_paper_does_not_compare_changes_no_verdict(self, of_logs):
+        runs = logs()
+        for name, table in runs.items():
+            better = table[table["method"].str.startswith("SDCD")].assign(shd=0, seconds=0.0)
+            better["method"] += "+prune"
+            runs[name] = pd.concat([table, better], ignore_index=True)
+        pd.testing.assert_frame_equal(verdicts.judge(runs), of_logs)
+
     def test_part_of_the_grid_can_refute_but_not_support(self):
         runs = logs()
         table = runs["observational"]

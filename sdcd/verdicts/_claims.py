@@ -3,7 +3,8 @@
 A claim's test is a function of this module, named in the column ``test`` and registered in
 :data:`TESTS`; ``arguments`` are its settings as ``name=value; name=value``, where a value is a
 word, a list ``a,b`` or, for numbers, a range ``a..b``; ``threshold`` was fixed before any of our
-runs. Only runs as in the paper count: shortened ones are left out.
+runs. Only runs as in the paper count: shortened ones are left out, and methods that the paper does
+not compare.
 """
 
 import math
@@ -255,7 +256,15 @@ def _data_of(claim, runs) -> _Data | None:
     if claim.experiment in published.EXPERIMENTS:
         table = summaries.tidy(table)
         table = table[table["status"] != "unavailable"]
+        # What the paper says of the other methods is said of those it compares.
+        table = table[table["method"].isin(_methods_of_paper(claim.experiment))]
     return _Data(claim, table, claim.experiment)
+
+
+@cache
+def _methods_of_paper(experiment: str) -> frozenset[str]:
+    logged = published.published_runs(experiment, complete=True)
+    return frozenset([*published.published_table(experiment)["method"], *logged["method"]])
 
 
 def _decide(row: pd.Series) -> str:
