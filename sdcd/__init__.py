@@ -24,6 +24,7 @@ Data flows one way, and a module knows only what stands before it in this list:
 ``published``                the paper's numbers
 ``figures``, ``tables``      what the paper shows, beside what was reproduced
 ``verdicts``                 does it reproduce, cell by cell and claim by claim
+``pruning_effects``          what held-out pruning changes on the same data sets
 ``overview``, ``report``     what was run and what failed; one page of everything
 ``redraw``, ``archive``      all that is made from runs, made again; results as one file
 ``cli``                      the ``sdcd`` command

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from sdcd import overview, verdicts
+from sdcd import overview, pruning_effects, verdicts
 from sdcd.errors import InputError
 from sdcd.experiments import DERIVED, FAMILIES, STUDIES, exhibits, read_runs
 from sdcd.files import read_json
@@ -113,12 +113,16 @@ def page(
         *(_exhibit(exhibit, judged, beside) for exhibit in shown),
     )
     if runs is not None:
+        pruning = pruning_effects.page_section(runs)
+        if pruning:
+            section("pruning", "Held-out pruning, not in the paper", *pruning)
         failed = overview.failures(runs)
         section(
             "failures",
             "Failures",
             "<p>Failed fits by method and reason, with the log of the first, which lies in the "
-            "folder of results. A failure is a result: the figures and tables show it as NA.</p>",
+            "folder of results. A failure is a result: the figures and tables show it as NA, or as "
+            "not run if the method is unavailable here.</p>",
             overview.failures_table(failed),
         )
     if judged is not None:
@@ -198,9 +202,11 @@ def _what_was_run(runs: pd.DataFrame, plan: Mapping, results: Path) -> list[str]
     hours = fits["seconds"].sum() / 3600
     if records:
         hours = sum(record["seconds"] * record.get("threads", 1) for record in records) / 3600
-    failed = int((fits["status"] != "ok").sum())
+    unavailable = int((fits["status"] == "unavailable").sum())
+    failed = int((fits["status"] != "ok").sum()) - unavailable
+    missing = f" and {unavailable:,} could not be run here" if unavailable else ""
     facts = {
-        "Fits": f"{len(fits):,}, of which {failed:,} failed",
+        "Fits": f"{len(fits):,}, of which {failed:,} failed{missing}",
         "Cost": f"{hours:.2f} core-hours of fits",
     }
     if plan:
@@ -411,7 +417,7 @@ def _exhibits(drawn: Path, tables: Mapping, captions: str | Path) -> list[_Exhib
                 _Exhibit(kind, name, _title(kind, name), caption, label[1] if label else "", path)
             )
     rank = {label: position for position, label in enumerate(PAPER_ORDER)}
-    return sorted(found, key=lambda e: (rank.get(e.label, len(rank)), e.kind, e.name))
+    return sorted(found, key=lambda e: (rank.get(e.label, len(rank)), e.name, e.kind))
 
 
 def _title(kind: str, name: str) -> str:
@@ -549,6 +555,11 @@ article .place { font-size: .9em; }
 .grids td { min-width: 4rem; }
 .long > p { font-size: .93em; }
 .list ul { display: block; columns: 20rem 3; font-size: .93em; }
+.effects { list-style: none; padding: 0; max-width: 60rem; }
+.effects li { border-left: 4px solid; padding: .1rem 0 .1rem .7rem; margin: .4rem 0; }
+.better { color: #00543d; }
+.worse { color: #8a2d00; }
+.open { color: #5b5b5b; }
 .badge { display: inline-block; border-radius: .25rem; padding: 0 .5rem; font-size: .82rem;
   font-weight: 600; white-space: nowrap; border: 1px solid; }
 .reproduced { color: #00543d; background: #e3f4ee; }

@@ -199,3 +199,23 @@ def test_tables_from_the_fits_weights_count_with_their_experiment(tmp_path):
     found = set(report.read_tables(tmp_path, plan))
     assert found == {"interventional", "thresholds_interventional"}
     assert len(report.read_tables(tmp_path)) == 3
+
+
+def test_pruned_methods_have_a_part_of_the_report_and_without_them_there_is_none(results):
+    assert "id='pruning'" not in report.page(results)
+    path = results / "runs/ablation_stage1.csv"
+    runs = pd.read_csv(path)
+    pruned = runs[(runs["method"] == "SDCD") & (runs["status"] == "ok")]
+    pruned = pruned.assign(method="SDCD-pruned", shd=pruned["shd"] / 2)
+    pd.concat([runs, pruned]).to_csv(path, index=False)
+    text = report.page(results)
+    assert "<section id='pruning'>" in text and "<a href='#pruning'>" in text
+    assert "Held-out pruning, not in the paper" in text
+
+
+def test_a_method_that_is_unavailable_is_not_counted_as_failed(results):
+    path = results / "runs/ablation_stage1.csv"
+    runs = pd.read_csv(path)
+    runs.loc[1, "status"] = "unavailable"
+    runs.to_csv(path, index=False)
+    assert "of which 1 failed and 1 could not be run here" in report.page(results)

@@ -1,5 +1,8 @@
 """Weights cut at other thresholds than the method's own."""
 
+import importlib.util
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +14,7 @@ from sdcd.files import write_json, write_npz
 from sdcd.graphs import dag_trim
 from sdcd.methods import Graph
 from sdcd.metrics import average_precision, n_edges, shd
+from sdcd.tables import thresholds_observational as numbers
 from sdcd.thresholds import COLUMNS, GRID, collect_thresholds, fit_rows, own_threshold, steps
 
 BOUNDS = {"min_d": None, "max_d": None, "max_seeds": None, "shortened": ""}
@@ -176,3 +180,60 @@ class TestFigure:
     def test_nothing_finished_is_said(self, table):
         figure = thresholds_observational.draw(table.iloc[:0])
         assert "every fit failed" in figure.texts[0].get_text()
+
+
+class TestTable:
+    def test_its_numbers_by_hand(self):
+        keys = {"experiment": "observational", "d": 10, "s": 4, "fraction": 0.0, "shortened": None}
+        rows = [
+            {"seed": seed, "point": point, "threshold": t, "shd": shd, "n_edges": 30}
+            for seed, curve in enumerate([(10, 4, 8), (20, 28, 22)])
+            for point, t, shd in [
+                ("own", 0.1, curve[0]),
+                ("best", 0.5, min(curve)),
+                *[("grid", t, shd) for t, shd in zip((0.1, 1.0, 2.0), curve, strict=True)],
+            ]
+        ]
+        rows = [{**keys, **row, "method": "SDCD", "average_precision": 0.5} for row in rows]
+        rows.append({**keys, "method": "GIES", "seed": 0, "point": "own", "shd": 9, "n_edges": 5})
+        cells = numbers.build(pd.DataFrame(rows)).set_index("method")
+        assert cells.index.tolist() == ["GIES", "SDCD"]
+        found = cells.loc["SDCD", ["n", "shd", "best_shd", "one_shd", "one_threshold"]]
+        # Means of the curves: 15, 16, 15; of equal ones the smallest threshold.
+        assert found.tolist() == [2, 15, 12, 15, 0.1]
+        assert np.isnan(
+            cells.loc["GIES", ["best_shd", "one_shd", "average_precision"]].tolist()
+        ).all()
+
+    def test_it_is_written_with_the_empty_graph_and_the_best_in_bold(self, table, tmp_path):
+        cells = numbers.build(table.assign(shortened=np.where(table["method"] == "DAGMA", "x", "")))
+        _, tex, page = numbers.write(cells, tmp_path / "thresholds")
+        text = page.read_text()
+        assert "Not in the paper" in text and r"\toprule" in tex.read_text()
+        assert text.count("empty graph</th>") == 2 and "<span class='plain'>14</span>" in text
+        assert "* shortened: DAGMA: x." in text
+        # GIES returned the true graph, and has no weights.
+        assert "<b>0.0</b>" in text and ">–</span>" in text
+
+    def test_the_page_of_the_documentation_is_made_from_runs(self, table, tmp_path, monkeypatch):
+        path = Path(__file__).parents[1] / "benchmarks/thresholds.py"
+        spec = importlib.util.spec_from_file_location("benchmark_thresholds", path)
+        benchmark = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(benchmark)
+        page = tmp_path / "page.md"
+        page.write_text("a\n<!-- observational -->old<!-- end of observational -->\nb\n")
+        (tmp_path / "tiny/runs").mkdir(parents=True)
+        table.to_csv(tmp_path / "tiny/runs/thresholds_observational.csv", index=False)
+        arguments = ["thresholds.py", "--results", str(tmp_path / "tiny"), "--page", str(page)]
+        monkeypatch.setattr("sys.argv", arguments)
+        benchmark.main()
+        text = page.read_text()
+        assert text.startswith("a\n") and text.endswith("\nb\n") and "old" not in text
+        own = table[(table["point"] == "own") & (table["d"] == 6) & (table["method"] == "DAGMA")]
+        assert f"| DAGMA | {own['shd'].mean():.1f} |" in text
+        assert "Scale tiny." in text and "| d = 7, s = 2 | SHD |" in text
+        assert "| GIES | **0.0** | – | – | – |" in text
+        benchmark.main()
+        assert page.read_text() == text
+        with pytest.raises(SystemExit, match="no place for the table 'other'"):
+            benchmark.placed(text, "other", [])

@@ -1,0 +1,68 @@
+"""Write the tables of docs/thresholds.md from the tables of thresholds of a run.
+
+    python benchmarks/thresholds.py --results results/quick
+
+`runs/thresholds_observational.csv` and `runs/thresholds_interventional.csv`, which the workflow
+makes, go between the page's markers; a table whose runs are not there stays as it is.
+"""
+
+import argparse
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from sdcd.experiments import read_runs
+from sdcd.files import atomic_path
+from sdcd.tables._thresholds import layout, summarise
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "thresholds.md"
+KINDS = ("observational", "interventional")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, default=ROOT / "results" / "quick")
+    parser.add_argument("--page", type=Path, default=PAGE)
+    options = parser.parse_args()
+    found = {kind: options.results / "runs" / f"thresholds_{kind}.csv" for kind in KINDS}
+    found = {kind: path for kind, path in found.items() if path.exists()}
+    if not found:
+        raise SystemExit(f"{options.results}/runs: no thresholds_*.csv")
+    text = options.page.read_text(encoding="utf-8")
+    for kind, path in found.items():
+        lines = [f"Scale {options.results.resolve().name}.", "", *markdown(read_runs(path))]
+        text = placed(text, kind, lines)
+    with atomic_path(options.page) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def placed(text: str, name: str, lines: list[str]) -> str:
+    """The page with these lines between the markers called ``name``."""
+    block = f"<!-- {name} -->\n\n" + "\n".join(lines) + f"\n\n<!-- end of {name} -->"
+    pattern = rf"<!-- {name} -->.*<!-- end of {name} -->"
+    text, found = re.subn(pattern, lambda _: block, text, flags=re.DOTALL)
+    if found != 1:
+        raise SystemExit(f"no place for the table {name!r} on the page")
+    return text
+
+
+def markdown(table: pd.DataFrame) -> list[str]:
+    """A table of thresholds as one Markdown table for each kind of data, and what was shortened."""
+    shown = layout(summarise(table), "")
+    lines, before = [], None
+    for index, ((where, method), entries) in enumerate(shown.rows):
+        if where != before:
+            head = [where, *shown.columns]
+            lines += ["", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+            before = where
+        texts = [entry[""].replace("*", r"\*") for entry in entries]
+        texts = [f"**{t}**" if (index, k) in shown.best else t for k, t in enumerate(texts)]
+        lines.append("| " + " | ".join([method, *texts]) + " |")
+    starred = [note.replace("*", r"\*", 1) for note in shown.notes if note.startswith("*")]
+    return [*lines[1:], *(line for note in starred for line in ("", note))]
+
+
+if __name__ == "__main__":
+    main()

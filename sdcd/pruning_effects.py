@@ -1,0 +1,415 @@
+"""Held-out pruning against the same method without it, on the same data sets. Not in the paper.
+
+Whatever a table of runs holds of pruned methods (``NAME+prune``, ``SDCD-pruned``) is compared with
+the runs of the method that was pruned, data set by data set: :func:`effects` in each kind of data,
+:func:`overall` in each experiment, and :func:`leads` between SDCD and the others, all pruned.
+:func:`page_section` is the part of the report.
+
+Every difference is a mean over data sets with Student's 95 % interval. It counts as shown if its
+two-sided p value, adjusted for the number of kinds of data (Benjamini and Hochberg), is below 5 %.
+"""
+
+import html
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from sdcd import summaries
+from sdcd.experiments import FAMILIES
+from sdcd.pruned import OWN_NAMES, SUFFIX
+from sdcd.verdicts._statistics import ALPHA, Estimate, benjamini_hochberg, of_sample
+
+METRICS: Mapping[str, tuple[str, int, int]] = {
+    "shd": ("SHD", -1, 1),
+    "shd_cpdag": ("SHD-CPDAG", -1, 1),
+    "precision": ("precision", 1, 3),
+    "recall": ("recall", 1, 3),
+    "average_precision": ("average precision", 1, 3),
+}
+"""What is compared: its name, whether more (1) or less (-1) is better, and digits shown."""
+
+ANSWERS = ("better", "worse", "undecided", "one data set")
+"""What a difference says. The last: without a second data set there is no test."""
+
+CHOSEN_ON = {"families": ("observational", "interventional"), "d": 20, "s": 4, "seeds": range(5)}
+"""The graphs on whose data pruning's settings were chosen: see docs/pruning-protocol.md."""
+
+_SETTING = list(summaries.SETTING)
+_WHERE = ["experiment", *_SETTING]
+
+
+def base_of(name: str) -> str | None:
+    """The method that a pruned method prunes; None if it is no pruned method."""
+    return OWN_NAMES.get(name) or (name.removesuffix(SUFFIX) if name.endswith(SUFFIX) else None)
+
+
+def effects(runs: pd.DataFrame) -> pd.DataFrame:
+    """What pruning changes in each kind of data.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Columns :data:`sdcd.experiments.RUN_COLUMNS`, of any number of experiments.
+
+    Returns
+    -------
+    DataFrame
+        A row for each experiment, setting, pruned method and metric that has at least one data set
+        with both scores: ``experiment``, ``d``, ``s``, ``fraction``, ``mechanism``, ``method``,
+        ``base``, ``metric``; ``n`` (data sets), ``failed`` (fits of the pruned method), ``seeds``;
+        means ``before`` and ``after``; ``difference`` (after - before) with ``low``, ``high`` and
+        the adjusted ``p``; ``answer``, one of :data:`ANSWERS`.
+    """
+    rows = []
+    for experiment, name, base, group in _pruned(runs):
+        failed = group[(group["method"] == name) & (group["status"] != "ok")]
+        failed = failed.groupby(_SETTING).size()
+        for metric in METRICS:
+            pairs = summaries.pair_methods(group, name, base, metric)
+            for setting, cell in pairs.groupby(_SETTING):
+                rows.append(
+                    {
+                        "experiment": experiment,
+                        **dict(zip(_SETTING, setting, strict=True)),
+                        "method": name,
+                        "base": base,
+                        "metric": metric,
+                        "failed": int(failed.get(setting, 0)),
+                        "seeds": tuple(sorted(cell["seed"])),
+                        "before": cell["second"].mean(),
+                        "after": cell["first"].mean(),
+                        **_estimated(cell["difference"]),
+                    }
+                )
+    return _answered(rows)
+
+
+def overall(runs: pd.DataFrame) -> pd.DataFrame:
+    """What pruning changes on average over all kinds of data of an experiment.
+
+    Returns
+    -------
+    DataFrame
+        As :func:`effects`, without the setting: one row for each experiment, pruned method and
+        metric, with ``kinds``, the number of settings. What has the same graph (the fractions of
+        one d, s and seed) counts as one data set.
+    """
+    rows = []
+    for experiment, name, base, group in _pruned(runs):
+        for metric in METRICS:
+            pairs = summaries.pair_methods(group, name, base, metric)
+            if not len(pairs):
+                continue
+            graphs = pairs.groupby(["d", "s", "mechanism", "seed"])[
+                ["first", "second", "difference"]
+            ].mean()
+            rows.append(
+                {
+                    "experiment": experiment,
+                    "method": name,
+                    "base": base,
+                    "metric": metric,
+                    "kinds": pairs.groupby(_SETTING).ngroups,
+                    "before": graphs["second"].mean(),
+                    "after": graphs["first"].mean(),
+                    **_estimated(graphs["difference"]),
+                }
+            )
+    return _answered(rows)
+
+
+def leads(runs: pd.DataFrame, method: str = "SDCD") -> pd.DataFrame:
+    """SHD of a method less that of each other, before pruning and with both pruned.
+
+    Returns
+    -------
+    DataFrame
+        A row for each experiment, setting and other method, over the data sets on which all four
+        finished: ``experiment``, the setting, ``other``, ``n``, and with the prefixes ``before_``
+        and ``after_`` the columns ``difference``, ``low``, ``high``, ``p`` and ``answer``, of which
+        ``better`` means that ``method`` has the lower SHD.
+    """
+    before, after = [], []
+    # A pruned method may have two names, for one and the same thing.
+    once = {(row[0], row[2]): row for row in _pruned(runs)}
+    for (experiment, base), (_, name, _, group) in once.items():
+        own = once.get((experiment, method))
+        if own is None or base == method:
+            continue
+        pairs = summaries.pair_methods(group, own[1], name).merge(
+            summaries.pair_methods(group, method, base),
+            on=[*_SETTING, "seed"],
+            suffixes=("_after", "_before"),
+        )
+        for setting, cell in pairs.groupby(_SETTING):
+            at = {"experiment": experiment, **dict(zip(_SETTING, setting, strict=True))}
+            at |= {"other": base, "metric": "shd"}
+            before.append({**at, **_estimated(cell["difference_before"])})
+            after.append({**at, **_estimated(cell["difference_after"])})
+    found = ["difference", "low", "high", "p", "answer"]
+    first = _answered(before).rename(columns={name: f"before_{name}" for name in found})
+    second = _answered(after).rename(columns={name: f"after_{name}" for name in found})
+    added = second[[name for name in second if name.startswith("after_")]]
+    return pd.concat([first, added], axis=1).drop(columns="metric", errors="ignore")
+
+
+def _pruned(runs: pd.DataFrame) -> Iterable[tuple[str, str, str, pd.DataFrame]]:
+    """Experiment, pruned method, its base, and all runs of the experiment."""
+    for experiment, group in runs.groupby("experiment", sort=False):
+        group = summaries.tidy(group)
+        names = list(dict.fromkeys(group["method"]))
+        for name in names:
+            base = base_of(name)
+            if base in names:
+                yield experiment, name, base, group
+
+
+def _estimated(differences: pd.Series) -> dict[str, object]:
+    estimate = of_sample(differences)
+    low, high = estimate.interval() if estimate.error else (math.nan, math.nan)
+    return {
+        "n": estimate.n,
+        "difference": estimate.value,
+        "low": low,
+        "high": high,
+        "p": _p(estimate),
+    }
+
+
+def _p(estimate: Estimate) -> float:
+    """Two-sided p value; of equal differences, that of the sign test, since they have no spread."""
+    if estimate.error == 0:
+        return 1.0 if estimate.value == 0 else 2 * 0.5**estimate.n
+    return estimate.p_different()
+
+
+def _answered(rows: list[dict]) -> pd.DataFrame:
+    table = pd.DataFrame(rows)
+    if not len(table):
+        return table
+    table["p"] = table.groupby("metric")["p"].transform(lambda p: benjamini_hochberg(p.to_numpy()))
+    gained = np.array([METRICS[metric][1] for metric in table["metric"]]) * table["difference"]
+    shown = table["p"] < ALPHA
+    table["answer"] = np.select(
+        [table["n"] < 2, shown & (gained > 0), shown & (gained < 0)],
+        ["one data set", "better", "worse"],
+        "undecided",
+    )
+    return table
+
+
+# The part of the report
+
+
+def page_section(runs: pd.DataFrame) -> list[str]:
+    """The part of the report on pruning as HTML; empty if no pruned method was run.
+
+    It says in which kinds of data pruning lowers SHD, in which it raises it, and where that cannot
+    be told, and whether SDCD still leads if all methods are pruned.
+    """
+    table = effects(runs)
+    if not len(table):
+        return []
+    names = " and ".join(dict.fromkeys(html.escape(name) for name in table["method"]))
+    parts = [
+        "<p><strong>Not in the paper.</strong> Held-out pruning is a step after a method: it drops "
+        "an edge unless, on a fifth of the rows that was set aside, the edge improves the "
+        f"prediction of its child from the child's other parents. Here {names} against the same "
+        "method without it, on the same data sets.</p>",
+        "<p>Why it can help: most wrong edges of SDCD run with the causal order, from a variable "
+        "to one of its descendants or between two that neither precedes. Such an edge can have a "
+        "large weight, but next to the true parents it predicts little, so a held-out gain for "
+        "each edge tells it from a true one better than its weight does. A reversed edge does "
+        "predict, and pruning keeps it: where most wrong edges are reversed, as in dense graphs of "
+        "few variables, nothing is won and true edges may be lost (<code>docs/pruning.md</code>)."
+        "</p>",
+    ]
+    parts += [_where_it_helps(table), _by_experiment(table, overall(runs)), _leads(runs)]
+    several = table["experiment"].nunique() > 1
+    for experiment, group in table.groupby("experiment", sort=False):
+        title = html.escape(experiment.replace("_", " "))
+        parts.append(f"<h3>{title[0].upper()}{title[1:]}</h3>" if several else "")
+        parts.append(_table(group))
+    parts.append(f"<ul class='notes'>{''.join(f'<li>{note}</li>' for note in _notes(table))}</ul>")
+    return parts
+
+
+_TITLES = {
+    "better": "Helps: SHD is lower",
+    "worse": "Hurts: SHD is higher",
+    "undecided": "Undecided",
+    "one data set": "One data set only, no test",
+}
+
+
+def _where_it_helps(table: pd.DataFrame, most: int = 10) -> str:
+    """For each answer, the kinds of data in which SHD gives it; folded away if there are many."""
+    shd = table[table["metric"] == "shd"]
+    several = shd["method"].nunique() > 1
+    items = []
+    for answer, title in _TITLES.items():
+        group = shd[shd["answer"] == answer]
+        if not len(group) and answer == "one data set":
+            continue
+        cells = [
+            f"{html.escape(_where(row, True))}{_mark(row)} ("
+            + (f"{html.escape(row['method'])}, " if several else "")
+            + f"{_signed(row['difference'], 1)})"
+            for row in group.to_dict("records")
+        ]
+        head = f"<strong>{title}</strong>, {len(group)} of {len(shd)}"
+        text = f"{head}: {'; '.join(cells) or 'none'}."
+        if len(cells) > most:
+            text = f"<details><summary>{head}</summary>{'; '.join(cells)}.</details>"
+        items.append(f"<li class='{_css(answer)}'>{text}</li>")
+    return f"<ul class='effects'>{''.join(items)}</ul>"
+
+
+def _by_experiment(table: pd.DataFrame, means: pd.DataFrame) -> str:
+    """How often each answer is given, and the mean over all kinds of data of an experiment."""
+    keys = ["experiment", "method"]
+    shd = table[table["metric"] == "shd"]
+    means = means[means["metric"] == "shd"].set_index(keys)
+    answers = [answer for answer in ANSWERS if (shd["answer"] == answer).any()]
+    head = ("experiment", "method", *answers, "SHD over all", "graphs")
+    rows = []
+    for key, group in shd.groupby(keys, sort=False):
+        counts = group["answer"].value_counts()
+        mean = means.loc[key]
+        texts = [key[0].replace("_", " "), key[1], *(str(counts.get(a, 0)) for a in answers)]
+        cells = [f"<td>{html.escape(text)}</td>" for text in texts]
+        word = "" if mean["answer"] == "one data set" else mean["answer"]
+        values = f"{mean['before']:.1f} → {mean['after']:.1f}"
+        cells.append(_cell(values, mean["answer"], word, _interval(mean, 1)))
+        rows.append(f"<tr>{''.join(cells)}<td>{mean['n']}</td></tr>")
+    return "<p>Kinds of data with each answer, by SHD:</p>" + _scrolled(head, rows)
+
+
+def _leads(runs: pd.DataFrame) -> str:
+    table = leads(runs)
+    if not len(table):
+        return (
+            "<p>Does SDCD still lead when every method is pruned? These runs cannot tell: no other "
+            "method was pruned on the same data sets as SDCD. Names such as "
+            "<code>DCDI-G+prune</code> in <code>config.yaml</code> add them.</p>"
+        )
+    head = ("data", "against", "data sets", "SHD of SDCD − other, unpruned", "both pruned")
+    rows = []
+    for row in table.to_dict("records"):
+        texts = [_where(row, True), row["other"], str(row["n"])]
+        cells = [f"<td>{html.escape(text)}</td>" for text in texts]
+        for when in ("before", "after"):
+            found = {name: row[f"{when}_{name}"] for name in ("difference", "low", "high")}
+            words = {"better": "SDCD leads", "worse": f"{row['other']} leads"}
+            answer = row[f"{when}_answer"]
+            cells.append(_cell(_interval(found, 1), answer, words.get(answer, answer)))
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    counts = table["after_answer"].value_counts()
+    before = table["before_answer"].value_counts()
+    return (
+        f"<p>Does SDCD still lead when every method is pruned? Of {len(table)} comparisons with "
+        f"another pruned method, SDCD has the lower SHD in {counts.get('better', 0)} "
+        f"({before.get('better', 0)} with neither pruned), the other in {counts.get('worse', 0)} "
+        f"({before.get('worse', 0)}); the rest is undecided.</p>" + _scrolled(head, rows)
+    )
+
+
+def _table(table: pd.DataFrame) -> str:
+    several = table["method"].nunique() > 1
+    names = [name for name, _, _ in METRICS.values()]
+    head = ("data", "n", *("AP" if name == "average precision" else name for name in names))
+    rows = []
+    for _, cell in table.groupby([*_WHERE, "method"], sort=False):
+        by_metric = {row["metric"]: row for row in cell.to_dict("records")}
+        any_row = next(iter(by_metric.values()))
+        first, *further = _parts(any_row)
+        spans = [first + _mark(any_row), *further, *([any_row["method"]] if several else [])]
+        failed = f" ({any_row['failed']} failed)" if any_row["failed"] else ""
+        cells = ["<td>" + "".join(f"<span>{html.escape(text)}</span>" for text in spans) + "</td>"]
+        cells.append(f"<td>{cell['n'].max()}{failed}</td>")
+        for metric, (_, _, digits) in METRICS.items():
+            row = by_metric.get(metric)
+            if row is None:
+                cells.append("<td>–</td>")
+                continue
+            means = f"{row['before']:.{digits}f} → {row['after']:.{digits}f}"
+            word = "" if row["answer"] == "one data set" else row["answer"]
+            cells.append(_cell(means, row["answer"], word, _interval(row, digits)))
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    return _scrolled(head, rows)
+
+
+def _notes(table: pd.DataFrame) -> list[str]:
+    notes = [
+        "n: data sets; AP: average precision. In each cell: mean before → after pruning; mean "
+        "difference over data sets with its 95 % interval (Student's t; none if there is one data "
+        "set, or all differ by the same); and whether it is better or worse, at 5 % after "
+        "adjusting for the number of kinds of data. SHD and SHD-CPDAG: lower is better; the "
+        "others: higher.",
+        "SHD over all: the mean over all kinds of data of an experiment; what has the same graph "
+        "(the fractions of one d, s and seed) counts once.",
+    ]
+    if any(_chosen_on(row) for row in table.to_dict("records")):
+        notes.append(
+            "§ Pruning's settings were chosen on data of some of these graphs: no fair test of it."
+        )
+    return notes
+
+
+def _mark(row: Mapping) -> str:
+    return " §" if _chosen_on(row) else ""
+
+
+def _chosen_on(row: Mapping) -> bool:
+    return (
+        FAMILIES.get(row["experiment"]) in CHOSEN_ON["families"]
+        and (row["d"], row["s"]) == (CHOSEN_ON["d"], CHOSEN_ON["s"])
+        and any(seed in CHOSEN_ON["seeds"] for seed in row["seeds"])
+    )
+
+
+def _where(row: Mapping, experiment: bool = False) -> str:
+    parts = [row["experiment"].replace("_", " ")] if experiment else []
+    return ", ".join([*parts, *_parts(row)])
+
+
+def _parts(row: Mapping) -> list[str]:
+    """What distinguishes a kind of data within its experiment."""
+    parts = [f"d = {row['d']}, s = {row['s']}"]
+    parts += [row["mechanism"]] if row["mechanism"] else []
+    if FAMILIES.get(row["experiment"]) == "interventional":
+        parts.append(f"fraction {row['fraction']:g}")
+    return parts
+
+
+def _cell(first: str, answer: str, word: str, second: str = "") -> str:
+    spans = [f"<span>{first}</span>"]
+    spans += [f"<span class='difference'>{second}</span>"] if second else []
+    spans += [f"<span class='{_css(answer)}'>{html.escape(word)}</span>"] if word else []
+    return f"<td>{''.join(spans)}</td>"
+
+
+def _css(answer: str) -> str:
+    return {"better": "better", "worse": "worse"}.get(answer, "open")
+
+
+def _interval(row: Mapping, digits: int) -> str:
+    text = _signed(row["difference"], digits)
+    if math.isnan(row["low"]):
+        return text
+    return f"{text} [{_signed(row['low'], digits)}, {_signed(row['high'], digits)}]"
+
+
+def _signed(value: float, digits: int) -> str:
+    text = f"{value:+.{digits}f}".replace("-", "−")
+    return text if text.strip("+−0.") else text[1:]
+
+
+def _scrolled(head: Iterable[str], rows: Iterable[str]) -> str:
+    headings = "".join(f"<th scope='col'>{html.escape(text)}</th>" for text in head)
+    return (
+        "<div class='exhibit long'><div class='scroll'><table><thead><tr>"
+        f"{headings}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></div>"
+    )

@@ -1,0 +1,170 @@
+"""What the report says of held-out pruning, on planted runs."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sdcd.experiments import RUN_COLUMNS
+from sdcd.pruning_effects import METRICS, base_of, effects, leads, overall, page_section
+
+NOISE = (-2.0, 1.0, 0.0, -1.0, 2.0)
+
+SCALES = {"SDCD": 1.0, "DCDI-G": 0.2, "DCDI-G+prune": -0.3, "GIES": 0.1, "GIES+prune": 0.0}
+"""Of the noise, so that the differences between methods vary by seed; 0.5 for others."""
+
+
+def runs_of(*cells, experiment="observational", s=3):
+    """A run for each of five seeds of cells (method, d, SHD or None for failures, fraction)."""
+    rows = []
+    for method, d, shd, *fraction in cells:
+        for seed, noise in enumerate(NOISE):
+            row = dict.fromkeys(RUN_COLUMNS) | {"experiment": experiment, "method": method}
+            row |= {"d": d, "s": s, "seed": seed, "fraction": fraction[0] if fraction else np.nan}
+            row |= {"status": "ok" if shd is not None else "nan", "reason": "" if shd else "broke"}
+            if shd is not None:
+                # Seeds differ much, and the methods differ by seed a little.
+                own = noise * SCALES.get(method, 0.5)
+                row["shd"] = row["shd_cpdag"] = shd + 10 * seed + own
+                row |= {"precision": 1 - shd / 100, "recall": 0.5 + noise / 100}
+                row["average_precision"] = np.nan if method.startswith("GIES") else shd / 100
+            rows.append(row)
+    return pd.DataFrame(rows, columns=list(RUN_COLUMNS))
+
+
+@pytest.fixture
+def planted():
+    """Pruning helps at d = 20, hurts at d = 10, and does nothing at d = 30."""
+    before = [("SDCD", 10, 20), ("SDCD", 20, 40), ("SDCD", 30, 60)]
+    after = [("SDCD-pruned", 10, 29), ("SDCD-pruned", 20, 15), ("SDCD-pruned", 30, 60)]
+    return runs_of(*before, *after)
+
+
+def answer(table, metric, **where):
+    row = table[(table["metric"] == metric) & (table[list(where)] == pd.Series(where)).all(axis=1)]
+    assert len(row) == 1
+    return row.iloc[0]
+
+
+def test_what_helps_and_what_hurts_is_told_apart(planted):
+    table = effects(planted)
+    helped, hurt, same = (answer(table, "shd", d=d) for d in (20, 10, 30))
+    assert (helped["before"], helped["after"], helped["n"]) == (60, 35, 5)
+    assert helped["difference"] == pytest.approx(-25)
+    assert helped["low"] < -25 < helped["high"] < 0
+    assert [row["answer"] for row in (helped, hurt, same)] == ["better", "worse", "undecided"]
+    # Precision is better where it is higher: by the planting, where SHD is lower.
+    assert answer(table, "precision", d=20)["answer"] == "undecided"  # equal differences, 5 of them
+    assert answer(table, "average_precision", d=20)["difference"] == pytest.approx(-0.25)
+    assert set(table["metric"]) == set(METRICS)
+
+
+def test_a_higher_precision_is_better():
+    runs = runs_of(("SDCD", 20, 40), ("SDCD-pruned", 20, 15))
+    runs["precision"] += np.tile(np.array(NOISE) / 1000, 2) * np.repeat([1, 2], 5)
+    row = answer(effects(runs), "precision", d=20)
+    assert row["difference"] == pytest.approx(0.25) and row["answer"] == "better"
+
+
+def test_only_data_sets_that_both_have_count_and_failures_are_told(planted):
+    failed = (planted["method"] == "SDCD-pruned") & (planted["seed"] == 3) & (planted["d"] == 20)
+    planted.loc[failed, ["status", "shd"]] = "timeout", np.nan
+    row = answer(effects(planted), "shd", d=20)
+    assert (row["n"], row["failed"], row["seeds"]) == (4, 1, (0, 1, 2, 4))
+    assert "<td>4 (1 failed)</td>" in "".join(page_section(planted))
+
+
+def test_equal_differences_of_few_data_sets_show_nothing():
+    runs = runs_of(("SDCD", 20, 40), ("SDCD-pruned", 20, 15))
+    runs["shd"] = np.where(runs["method"] == "SDCD", 40, 15)
+    row = answer(effects(runs), "shd", d=20)
+    assert row["p"] == pytest.approx(2 / 32) and row["answer"] == "undecided"
+    assert np.isnan(row["low"])
+    one = effects(runs[runs["seed"] == 0])
+    assert set(one["answer"]) == {"one data set"}
+
+
+def test_the_p_values_are_adjusted_for_the_number_of_kinds_of_data():
+    cells = [(d, 60) for d in range(10, 30)]
+    before = [("SDCD", d, shd) for d, shd in cells]
+    after = [("SDCD+prune", d, shd - (1 if d == 10 else 0)) for d, shd in cells]
+    # By itself the planted difference would count.
+    alone = effects(runs_of(before[0], after[0]))
+    assert answer(alone, "shd", d=10)["p"] < 0.25
+    many = answer(effects(runs_of(*before, *after)), "shd", d=10)
+    assert many["p"] == pytest.approx(min(1, 20 * answer(alone, "shd", d=10)["p"]))
+
+
+def test_fractions_of_one_graph_are_one_observation_overall():
+    runs = runs_of(
+        *[("SDCD", 20, 40, f) for f in (0.0, 0.5, 1.0)],
+        *[("SDCD-pruned", 20, 30, f) for f in (0.0, 0.5, 1.0)],
+        experiment="interventional",
+    )
+    row = answer(overall(runs), "shd", experiment="interventional")
+    assert (row["n"], row["kinds"], row["answer"]) == (5, 3, "better")
+    assert row["difference"] == pytest.approx(-10)
+
+
+def test_whether_sdcd_leads_is_asked_with_all_pruned(planted):
+    assert not len(leads(planted))
+    assert "These runs cannot tell" in "".join(page_section(planted))
+    others = runs_of(
+        ("DCDI-G", 20, 30), ("DCDI-G+prune", 20, 27), ("GIES", 20, 90), ("GIES+prune", 20, 5)
+    )
+    table = leads(pd.concat([planted, others])).set_index("other")
+    assert (table["n"] == 5).all() and set(table["d"]) == {20}
+    # SDCD is 10 behind DCDI-G and, both pruned, 12 ahead; the reverse with GIES.
+    assert table.loc["DCDI-G", "before_difference"] == pytest.approx(10)
+    assert table.loc["DCDI-G", "after_difference"] == pytest.approx(-12)
+    found = table.loc["GIES", ["before_difference", "after_difference"]].tolist()
+    assert found == pytest.approx([-50, 10])
+    assert table["before_answer"].to_dict() == {"DCDI-G": "worse", "GIES": "better"}
+    assert table["after_answer"].to_dict() == {"DCDI-G": "better", "GIES": "worse"}
+    text = "".join(page_section(pd.concat([planted, others])))
+    assert "Of 2 comparisons" in text and "lower SHD in 1 (1 with neither pruned)" in text
+    words = re.findall(r">(\S+) leads</span>", text)
+    assert words == ["DCDI-G", "SDCD", "SDCD", "GIES"]
+
+
+def test_the_page_says_which_is_which(planted):
+    text = "".join(page_section(planted))
+    assert "Not in the paper" in text
+    items = dict(
+        re.findall(r"<strong>([^:<]+)(?:: [^<]+)?</strong>, \d of 3: ([^<]+)\.</li>", text)
+    )
+    assert items == {
+        "Helps": "observational, d = 20, s = 3 (−25.0)",
+        "Hurts": "observational, d = 10, s = 3 (+9.0)",
+        "Undecided": "observational, d = 30, s = 3 (0.0)",
+    }
+    assert "§" not in text
+
+
+def test_many_kinds_of_data_are_folded_away():
+    sizes = range(10, 22)
+    runs = runs_of(*[("SDCD", d, 60) for d in sizes], *[("SDCD+prune", d, 20) for d in sizes])
+    text = "".join(page_section(runs))
+    assert "<details><summary><strong>Helps: SHD is lower</strong>, 12 of 12</summary>" in text
+    assert "<td>observational</td><td>SDCD+prune</td><td>12</td>" in text
+
+
+def test_the_graphs_that_settings_were_chosen_on_are_marked():
+    cells = (("SDCD", 20, 40), ("SDCD-pruned", 20, 15))
+    text = "".join(page_section(runs_of(*cells, s=4)))
+    assert "d = 20, s = 4 §" in text and "no fair test" in text
+    fresh = runs_of(*cells, s=4)
+    fresh["seed"] += 5
+    assert "§" not in "".join(page_section(fresh))
+
+
+def test_without_pruned_runs_there_is_nothing():
+    assert page_section(runs_of(("SDCD", 20, 40), ("DCDI-G", 20, 30))) == []
+    # Nor if the pruned and the unpruned method were run on different data.
+    assert page_section(runs_of(("SDCD", 20, 40), ("SDCD-pruned", 30, 30))) == []
+    assert [base_of(n) for n in ("SDCD-pruned", "GIES+prune", "SDCD-warm")] == [
+        "SDCD",
+        "GIES",
+        None,
+    ]
