@@ -1,12 +1,16 @@
 """What the report says of held-out pruning, on planted runs."""
 
+import importlib
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from sdcd.data import Dataset, write_dataset
 from sdcd.experiments import RUN_COLUMNS
+from sdcd.files import write_npz
 from sdcd.pruning_effects import METRICS, base_of, effects, leads, overall, page_section
 
 NOISE = (-2.0, 1.0, 0.0, -1.0, 2.0)
@@ -168,3 +172,40 @@ def test_without_pruned_runs_there_is_nothing():
         "GIES",
         None,
     ]
+
+
+def test_wrong_edges_are_told_apart_by_the_causal_order(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    benchmark = importlib.import_module("wrong_edges")
+    true = np.zeros((5, 5), dtype=np.int8)
+    true[0, 1] = true[1, 2] = true[0, 3] = 1  # 0 -> 1 -> 2, 0 -> 3, and 4 apart
+    found = benchmark.classes(true != 0)
+    edges = {name: {tuple(map(int, e)) for e in np.argwhere(at)} for name, at in found.items()}
+    assert edges["wrong, from an ancestor to a descendant"] == {(0, 2)}
+    assert edges["wrong, reversed"] == {(1, 0), (2, 1), (3, 0)}
+    assert edges["wrong, otherwise against the order"] == {(2, 0)}
+    assert {(1, 3), (3, 2), (2, 4), (4, 0)} < edges["wrong, between two that neither precedes"]
+    # Every pair is in one class.
+    assert (sum(at.astype(int) for at in found.values()) == 1 - np.eye(5)).all()
+
+    names, weights = tuple("abcde"), np.zeros((5, 5))
+    for edge, weight in (((0, 1), 2), ((1, 2), 0.4), ((0, 2), 0.5), ((3, 0), 3)):
+        weights[edge] = weight
+    unpruned = (weights > 0).astype(np.int8)
+    after, gain = unpruned.copy(), np.where(unpruned, 0.7, np.nan)
+    after[0, 2], gain[0, 2] = 0, 0.001
+    data = Dataset(np.zeros((3, 5)), np.zeros((3, 5), bool), names, true)
+    write_dataset(tmp_path / "data/observational/d5_s1_seed0.npz", data)
+    fits = tmp_path / "fits/observational/d5_s1_seed0"
+    write_npz(fits / "SDCD.npz", weights=weights)
+    write_npz(fits / "SDCD-pruned.npz", adjacency=after, unpruned=unpruned, gain=gain)
+    page = tmp_path / "page.md"
+    page.write_text("<!-- wrong edges --><!-- end of wrong edges -->")
+    monkeypatch.setattr("sys.argv", ["", "--results", str(tmp_path), "--page", str(page)])
+    benchmark.main()
+    text = page.read_text()
+    assert "| observational, d = 5, s = 1, data sets: 1 |" in text
+    assert "| true | 2 | 0 | 1.20 | 0.700 |  |  |" in text
+    # One of the two true edges is heavier, both have the larger gain.
+    assert "ancestor to a descendant | 1 | 1 | 0.50 | 0.001 | 50% | 100% |" in text
+    assert "| wrong, reversed | 1 | 0 | 3.00 | 0.700 | 0% | 50% |" in text

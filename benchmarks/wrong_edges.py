@@ -1,0 +1,109 @@
+"""Which edges of SDCD pruning drops: where they lie in the causal order, their weights and gains.
+
+    python benchmarks/wrong_edges.py --results results/quick
+
+Reads every fit of SDCD-pruned that has the fit of SDCD on the same data beside it, and writes the
+table of docs/pruning.md between its markers.
+"""
+
+import argparse
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from thresholds import placed
+
+from sdcd.data import read_dataset
+from sdcd.experiments import DatasetKey
+from sdcd.files import atomic_path, read_npz
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "pruning.md"
+HEADINGS = (
+    "edges of SDCD",
+    "dropped",
+    "median weight",
+    "median gain",
+    "a true edge has the larger weight",
+    "the larger gain",
+)
+
+
+def classes(true: np.ndarray) -> dict[str, np.ndarray]:
+    """What an edge can be with respect to the true graph: bool (d, d) each, disjoint.
+
+    Parameters
+    ----------
+    true : bool (d, d)
+        A DAG.
+    """
+    precedes = true.copy()
+    for middle in range(len(true)):
+        precedes |= np.outer(precedes[:, middle], precedes[middle])
+    unordered = ~precedes & ~precedes.T & ~np.eye(len(true), dtype=bool)
+    return {
+        "true": true,
+        "wrong, from an ancestor to a descendant": precedes & ~true,
+        "wrong, between two that neither precedes": unordered,
+        "wrong, reversed": true.T,
+        "wrong, otherwise against the order": precedes.T & ~true.T,
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, default=ROOT / "results" / "quick")
+    parser.add_argument("--page", type=Path, default=PAGE)
+    options = parser.parse_args()
+    # For each kind of data and class: weight, gain and whether it was dropped, edge by edge.
+    found = defaultdict(lambda: defaultdict(list))
+    counts = defaultdict(int)
+    for path in sorted((options.results / "fits").glob("*/*/SDCD-pruned.npz")):
+        key = DatasetKey.parse("/".join(path.parts[-3:-1]))
+        pruned, own = read_npz(path), path.with_name("SDCD.npz")
+        if "unpruned" not in pruned or not own.exists():
+            continue
+        weights = read_npz(own)["weights"]
+        before, after = pruned["unpruned"] != 0, pruned["adjacency"] != 0
+        kind = f"{key.family}, d = {key.d}, s = {key.s}"
+        counts[kind] += 1
+        true = read_dataset(options.results / "data" / f"{key.name}.npz").adjacency != 0
+        for name, cells in classes(true).items():
+            at = before & cells
+            edges = np.stack([weights[at], pruned["gain"][at], (before & ~after)[at]], axis=1)
+            found[kind][name].append(edges)
+    if not found:
+        raise SystemExit(f"{options.results}/fits: no fits of SDCD-pruned beside SDCD")
+    lines = [f"Scale {options.results.resolve().name}."]
+    for kind, by_class in found.items():
+        edges = {name: np.concatenate(parts) for name, parts in by_class.items()}
+        lines += table(f"{kind}, data sets: {counts[kind]}", edges)
+    text = placed(options.page.read_text(encoding="utf-8"), "wrong edges", lines)
+    with atomic_path(options.page) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def table(title: str, edges: dict[str, np.ndarray]) -> list[str]:
+    """One kind of data as Markdown; ``edges`` has (weight, gain, dropped) for each edge."""
+    lines = ["", f"| {title} | " + " | ".join(HEADINGS) + " |", "|" + "---|" * (len(HEADINGS) + 1)]
+    true = edges["true"]
+    for name, rows in edges.items():
+        texts = [name, str(len(rows))]
+        if len(rows):
+            weight, gain, _ = np.median(rows, axis=0)
+            texts += [f"{rows[:, 2].sum():.0f}", f"{weight:.2f}", f"{round(gain, 3) + 0.0:.3f}"]
+            larger = [f"{share_larger(true[:, k], rows[:, k]):.0%}" for k in (0, 1)]
+            texts += ["", ""] if name == "true" else larger
+        texts += [""] * (len(HEADINGS) + 1 - len(texts))
+        lines.append("| " + " | ".join(texts) + " |")
+    return lines
+
+
+def share_larger(first: np.ndarray, second: np.ndarray) -> float:
+    """Share of the pairs in which the value of the first is larger, equal ones counting half."""
+    difference = first[:, None] - second[None, :]
+    return float((difference > 0).mean() + (difference == 0).mean() / 2)
+
+
+if __name__ == "__main__":
+    main()
