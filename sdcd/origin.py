@@ -104,7 +104,7 @@ def _difference(plan: Plan, name: str, path: Path) -> str:
         return f"not a record of {name}"
     code = record.get("code")
     found = code.get("fingerprint") if isinstance(code, dict) else None
-    if planned.outside is None and found != code_of(registered.module)["fingerprint"]:
+    if planned.outside is None and found != code_of(*registered.modules)["fingerprint"]:
         return f"made by other code ({found})"
     if record.get("params") != registered.parameters(planned.settings):
         return "made with other settings"

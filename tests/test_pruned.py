@@ -9,10 +9,14 @@ import pytest
 import sdcd.methods
 from sdcd.cli import main
 from sdcd.data import Dataset, write_dataset
-from sdcd.errors import MethodFailure
+from sdcd.errors import InputError, MethodFailure
+from sdcd.experiments import Experiment, MethodPlan, Plan
+from sdcd.files import write_json
 from sdcd.fingerprint import closure
 from sdcd.graphs import is_acyclic
 from sdcd.methods import Graph, method, methods, register
+from sdcd.origin import check
+from sdcd.provenance import code_of
 from sdcd.pruned import OWN_NAMES, SUFFIX, as_dag, ranked
 from sdcd.pruning import DEFAULTS, Pruned, prune
 
@@ -128,3 +132,23 @@ def test_the_command_line_gives_each_edge_its_gain(tmp_path, capsys):
     record = json.loads(out.with_suffix(".json").read_text())
     assert record["method"] == "sortnregress+prune"
     assert record["diagnostics"]["edges_before_pruning"] == before.sum()
+
+
+def test_a_pruned_fit_of_this_version_is_taken_over_and_one_of_other_code_is_not(tmp_path):
+    experiment = Experiment(
+        "observational",
+        [{"d": [5], "s": [1], "seeds": 1}],
+        {"SDCD-pruned": {"min_d": None, "max_d": None, "max_seeds": None, "shortened": ""}},
+    )
+    planned = {"SDCD-pruned": MethodPlan("SDCD-pruned", {}, 60, 1000)}
+    plan = Plan("tiny", 100, 10, {}, {"observational": experiment}, planned)
+    chosen = method("SDCD-pruned")
+    path = tmp_path / "results/fits/observational/d5_s1_seed0/SDCD-pruned.json"
+    record = {"method": chosen.name, "params": chosen.parameters({})}
+    (tmp_path / "results/data").mkdir(parents=True)
+    # As sdcd.running writes it.
+    write_json(path, {**record, "code": code_of(*chosen.modules)})
+    check(plan, tmp_path / "results", tmp_path / "state", adopting=True)
+    write_json(path, {**record, "code": code_of("sdcd.variants")})
+    with pytest.raises(InputError, match="made by other code"):
+        check(plan, tmp_path / "results", tmp_path / "state", adopting=True)
