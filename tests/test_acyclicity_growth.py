@@ -8,11 +8,11 @@ from sdcd.errors import InputError
 
 # Where float64 can tell h of a cycle of 1000 apart from 0 and infinity (to save evaluations).
 SCALES_1000 = {
-    "h_exp": (150, 700),
+    "h_exp": (130, 1050),
     "h_log": (0.6, 1.05),
     "h_inv": (0.6, 1.05),
     "h_binom": (0.5, 2),
-    "h_rho": (1e-250, 1e250),
+    "h_rho": (1e-302, 1e302),
 }
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import csv
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -100,6 +101,27 @@ def test_no_source_loads_code_or_calls_a_shell(path):
         assert options.get("shell", "False") == "False"
         if called in ("np.load", "numpy.load"):
             assert options.get("allow_pickle") == "False"
+
+
+def test_rules_quote_what_they_hand_to_a_shell():
+    """All but numbers, a hash, and names of this package's own modules and studies."""
+    commands = []
+    for path in sorted((ROOT / "workflow/rules").glob("*.smk")):
+        text = path.read_text()
+        commands += re.findall(r"^ +shell:\n((?: +\".*\"\n)+)", text, flags=re.MULTILINE)
+        assert text.count("shell:") == len(re.findall(r"^ +shell:\n +\"", text, flags=re.MULTILINE))
+    assert len(commands) > 8
+    placeholders = [name for text in commands for name in re.findall(r"{([^{}]+)}", text)]
+    assert {name for name in placeholders if not name.endswith(":q")} == {
+        "threads",
+        "resources.granted_s",
+        "resources.granted_mb",
+        "params.code",
+        "params.figure",
+        "params.table",
+        "wildcards.study",
+        "wildcards.derived",
+    }
 
 
 def test_names_in_the_configuration_are_names():

@@ -103,6 +103,15 @@ def test_rule_script_log_and_benchmark_share_a_stem(finished):
     }
 
 
+def test_every_fit_has_its_log(finished):
+    for folder, suffix in (("logs", "log"), ("benchmarks", "tsv")):
+        kept = finished / f"results/smoke/{folder}/fit"
+        fits = finished / "results/smoke/fits"
+        assert {path.relative_to(kept).with_suffix("") for path in kept.rglob(f"*.{suffix}")} == {
+            path.relative_to(fits).with_suffix("") for path in fits.rglob("*.npz")
+        }
+
+
 def test_a_second_run_does_nothing(finished):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert "Nothing to be done" in snakemake(finished, *SMOKE)
@@ -256,7 +265,7 @@ def test_failures_become_results_and_stop_nothing(clone):
     }
     (clone / "mine.yaml").write_text(yaml.safe_dump(change))
     arguments = ("--configfile", "config.yaml", "mine.yaml", *SMOKE)
-    snakemake(clone, "table_observational", "fig_observational", "overview", *arguments)
+    output = snakemake(clone, "table_observational", "fig_observational", "overview", *arguments)
     found = {(row["method"], row["status"]) for row in rows(clone, "observational")}
     assert found == {
         ("SDCD", "ok"),
@@ -279,6 +288,16 @@ def test_failures_become_results_and_stop_nothing(clone):
     assert record["status"] == "error"
     failures = (clone / "results/smoke/failures.csv").read_text()
     assert "failing,error" in failures
+    # The run's last lines: each reason once, how often, and where to read on.
+    last = output[output.index("failed fits (these are results") :].splitlines()
+    log = "results/smoke/logs/fit/observational/d5_s2_seed0"
+    assert last[1:3] == [
+        "  4 x NOTEARS: timeout: time limit of 0.001 s passed",
+        f"      {log}/NOTEARS.log",
+    ]
+    (failing,) = (n for n, line in enumerate(last) if line.startswith("  4 x failing: error: "))
+    assert "it broke" in last[failing] and last[failing + 1].strip() == f"{log}/failing.log"
+    assert [line for line in last if line.startswith("  4 x absent: unavailable: ")]
     # A failure is not tried again by itself.
     assert planned(clone, "table_observational", *arguments) == set()
 

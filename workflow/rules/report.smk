@@ -27,7 +27,7 @@ rule overview:
         scale=PLAN.scale,
         code=code("overview.py"),
     shell:
-        "python workflow/scripts/overview.py --scale {params.scale} --out {output.html:q}"
+        "python workflow/scripts/overview.py --scale {params.scale:q} --out {output.html:q}"
         " --failures {output.failures:q} {input:q} 2> {log:q}"
 
 
