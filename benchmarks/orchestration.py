@@ -89,12 +89,13 @@ def around_a_fit(method: str, settings: dict) -> list[tuple]:
 
 
 def share_of_fits(results: Path, cores: int) -> list[tuple]:
-    """Fits' seconds over those of all jobs, and over all that the run's cores had."""
-    jobs, ends, fits = 0.0, [], 0.0
+    """Seconds of fits and of the studies of constraints over all that the run's cores had."""
+    jobs, ends, fits, studies = 0.0, [], 0.0, 0.0
     for path in (results / "benchmarks").rglob("*.tsv"):
         with open(path, newline="") as stream:
             seconds = float(next(csv.DictReader(stream, delimiter="\t"))["s"])
         jobs += seconds
+        studies += seconds if path.parent.name == "constraints" else 0.0
         ends.append((path.stat().st_mtime - seconds, path.stat().st_mtime))
     for path in (results / "fits").rglob("*.json"):
         record = json.loads(path.read_text())
@@ -105,6 +106,12 @@ def share_of_fits(results: Path, cores: int) -> list[tuple]:
         ("run, from its first job's start to its last job's end", round(wall), "wall s", how),
         ("fits, of all jobs' seconds", round(100 * fits / jobs, 1), "%", how),
         ("fits, of the run's core-seconds", round(100 * fits / wall / cores, 1), "%", how),
+        (
+            "fits and studies of constraints, of the run's core-seconds",
+            round(100 * (fits + studies) / wall / cores, 1),
+            "%",
+            how,
+        ),
     ]
 
 

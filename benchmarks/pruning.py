@@ -3,13 +3,15 @@
     python benchmarks/pruning.py                      # every cell of the protocol: a day on a core
     python benchmarks/pruning.py --cells d30 d40      # some of them
     python benchmarks/pruning.py --cells              # none: make the page again from the table
+    python benchmarks/pruning.py --cells --curves     # precision and recall against min_gain
 
 `docs/pruning-protocol.md` says what is run and how it is judged. One row per data set and method
 goes to `docs/benchmarks/pruning.csv` as soon as it is there; data sets that have their row are
 passed over, so that a run which was stopped goes on where it was. The methods' graphs before
 pruning are kept under `--out`, so that pruning alone can be repeated (`--again`). Seconds are the
 processor's.
-`docs/pruning.md` gets the tables between its markers.
+`docs/pruning.md` gets the tables between its markers. `--curves` prunes the graphs of few rows, of
+weak edges and, beside them, of d = 30 as published at other gains than the frozen one.
 """
 
 import argparse
@@ -37,6 +39,9 @@ from sdcd.verdicts._statistics import of_sample
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "docs" / "benchmarks" / "pruning.csv"
 PAGE = ROOT / "docs" / "pruning.md"
+CURVES = ROOT / "docs" / "benchmarks" / "pruning_curves.csv"
+CURVE_CELLS = ("d30", "n2000", "n500", "weak")
+MIN_GAINS = (0.0, 0.005, 0.01, 0.02, 0.04, 0.08)
 WEAK = (0.1, 0.4)
 SETTINGS = {"SCORE": {"max_rows": 2000}}
 """What a method has other than its defaults: SCORE on all rows takes minutes, and 2 GB."""
@@ -162,6 +167,7 @@ def main():
     parser.add_argument("--cells", nargs="*", default=cells, choices=cells, metavar="CELL")
     parser.add_argument("--seeds", type=int, nargs="+", help="only these seeds")
     parser.add_argument("--methods", nargs="+", help="only these methods")
+    parser.add_argument("--curves", action="store_true", help="also at other values of min_gain")
     parser.add_argument("--again", action="store_true", help="also what has its row")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "pruning")
     parser.add_argument("--table", type=Path, default=TABLE)
@@ -179,7 +185,28 @@ def main():
         done = {**read_table(options.table), task.name: row}
         write_table(options.table, [done[t.name] for t in everything if t.name in done])
         print(task.name, {k: row.get(k) for k in ("shd", "shd_pruned", "log_shd")}, flush=True)
+    if options.curves:
+        curves(options.out)
     write_page(options.page, pd.read_csv(options.table))
+
+
+def curves(folder: Path) -> None:
+    """Write precision and recall after pruning at each ``min_gain``, data set by data set."""
+    rows = []
+    for task in tasks():
+        if task.cell not in CURVE_CELLS:
+            continue
+        dataset = task.dataset()
+        truth = dataset.adjacency != 0
+        graph, _ = base_graph(task, dataset, folder)
+        for gain in MIN_GAINS:
+            pruned = prune_graph(graph, dataset.X, dataset.intervened, seed=0, min_gain=gain)
+            scores = score(pruned.adjacency, pruned.weights, truth)
+            row = {"cell": task.cell, "seed": task.seed, "min_gain": gain}
+            rows.append(row | {metric: scores[metric] for metric in ("shd", "precision", "recall")})
+        print(task.name, "curve", flush=True)
+    with atomic_path(CURVES) as temporary:
+        pd.DataFrame(rows).to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
 
 
 def read_table(path: Path) -> dict[str, dict]:
@@ -228,7 +255,9 @@ def _plain(value):
 def write_page(path: Path, table: pd.DataFrame) -> None:
     """Put the tables between the page's markers."""
     text = path.read_text(encoding="utf-8")
-    for name, lines in (("scores", scores_table(table)), ("edges", edges_table(table))):
+    tables = {"scores": scores_table(table), "edges": edges_table(table)}
+    tables["curves"] = curves_table(pd.read_csv(CURVES))
+    for name, lines in tables.items():
         block = f"<!-- {name} -->\n\n" + "\n".join(lines) + f"\n\n<!-- end of {name} -->"
         pattern = rf"<!-- {name} -->.*<!-- end of {name} -->"
         text, found = re.subn(pattern, lambda _, b=block: b, text, flags=re.DOTALL)
@@ -303,6 +332,25 @@ def edges_table(table: pd.DataFrame) -> list[str]:
         for metric in ("precision", "recall"):
             values += [f"{rows[c].mean():.3f}" for c in (metric, f"{metric}_pruned")]
         lines.append("| " + " | ".join([name, label, *values]) + " |")
+    return lines
+
+
+def curves_table(table: pd.DataFrame) -> list[str]:
+    """Precision and recall against the least gain with which an edge stays."""
+    labels = {
+        "d30": "10,000 rows",
+        "n2000": "2,000 rows",
+        "n500": "500 rows",
+        "weak": "weak edges, 10,000 rows",
+    }
+    lines = [
+        "| d = 30, s = 4 | " + " | ".join(f"gain >= {gain:g}" for gain in MIN_GAINS) + " |",
+        "|" + "---|" * (1 + len(MIN_GAINS)),
+    ]
+    for cell, label in labels.items():
+        means = table[table["cell"] == cell].groupby("min_gain").mean(numeric_only=True)
+        texts = [f"{r.precision:.3f}, {r.recall:.3f}, {r.shd:.1f}" for r in means.itertuples()]
+        lines.append("| " + " | ".join([label, *texts]) + " |")
     return lines
 
 
