@@ -11,6 +11,8 @@ from sdcd.errors import InputError
 from sdcd.files import atomic_path
 
 COLUMNS = ("parent", "child", "weight")
+ENDS = (COLUMNS[:2], ("from", "to"), ("source", "target"), ("cause", "effect"))
+"""What the columns of an edge's ends may be called: from, then to."""
 
 
 def edge_list(
@@ -65,7 +67,8 @@ def read_edges(path: str | Path, names: Sequence[str]) -> tuple[np.ndarray, np.n
     ----------
     path : path
         ``.csv`` with a header. Its columns are called ``parent``, ``child`` and perhaps
-        ``weight``; or else there are two columns, whatever their names, parents first.
+        ``weight``, in any order; ``from, to``, ``source, target`` and ``cause, effect`` are
+        understood too.
     names : sequence of d str
         All variables; those without an edge are not in the file.
 
@@ -112,14 +115,12 @@ def edges_from_rows(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """The graph in the rows of a list of edges; see :func:`read_edges`."""
     _, header = rows[0]
-    if {"parent", "child"} <= set(header):
-        parent, child = header.index("parent"), header.index("child")
-    elif len(header) == 2:
-        parent, child = 0, 1
-    else:
+    found = [pair for pair in ENDS if set(pair) <= set(header)]
+    if not found:
         raise InputError(
             f"{path}: row 1: columns {', '.join(header)}, expected parent, child and perhaps weight"
         )
+    parent, child = (header.index(name) for name in found[0])
     weight = header.index("weight") if "weight" in header else None
     index = {name: j for j, name in enumerate(names)}
     adjacency = np.zeros((len(names), len(names)), dtype=np.int8)

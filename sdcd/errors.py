@@ -9,6 +9,10 @@ class InputError(ValueError):
     """
 
 
+class DataError(InputError):
+    """Bad data, found by one who does not know their file's name: who does puts it before."""
+
+
 class MethodFailure(RuntimeError):
     """A method ended without a graph, for a reason that is itself a result.
 

@@ -6,6 +6,7 @@ looked at from anywhere that sees the folder, as often as one likes, without dis
 """
 
 import json
+import re
 import tempfile
 import time
 from collections import Counter
@@ -64,7 +65,7 @@ class Progress:
     failures : dict of (method, status, reason) to list of path
         Fits that failed, as logs, the most frequent reason first.
     stops : dict of (method, last line) to list of path
-        Jobs that ended with an error, as logs.
+        Jobs that ended with an error, as logs; of one that is no fit, by its rule.
     """
 
     results: Path
@@ -131,6 +132,11 @@ def look(results: str | Path) -> Progress:
         else:
             count["stopped"] += 1
             stops.setdefault((method, error), []).append(log)
+    logs = results / "logs"
+    for log in sorted(logs.rglob("*.log")):
+        rule = log.relative_to(logs).with_suffix("").parts[0]
+        if rule not in ("fit", "stage_1") and (error := _error(log, plan["started"])):
+            stops.setdefault((rule, error), []).append(log)
     return Progress(
         results,
         {method: MethodProgress(**count) for method, count in counts.items()},
@@ -225,6 +231,8 @@ def _error(log: Path, started: float) -> str | None:
     except OSError:
         return None
     last = lines[-1] if lines else ""
-    from_script = "fit.py: " in last or last.endswith("needs a larger grant")
+    if last.endswith(".py: interrupted"):
+        return None
+    from_script = re.match(r"\w+\.py: ", last) or last.endswith("needs a larger grant")
     traceback = any(line.startswith("Traceback (most recent") for line in lines)
     return last if from_script or traceback else ""

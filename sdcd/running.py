@@ -37,7 +37,7 @@ import numpy as np
 
 import sdcd
 from sdcd.data import Dataset, read_dataset, zeros_and_ones
-from sdcd.errors import InputError, MethodFailure
+from sdcd.errors import DataError, InputError, MethodFailure
 from sdcd.files import read_json, read_npz, write_json, write_npz
 from sdcd.methods import Graph, Method, method
 from sdcd.provenance import code_of, digest
@@ -499,6 +499,8 @@ def _child() -> None:
         answers.flush()
         try:
             answer, arrays = _fit(chosen, dataset, job)
+        except DataError as error:
+            answer = {"input_error": f"{job['shown_as']}: {error}"}
         except InputError as error:
             answer = {"input_error": str(error)}
     except InputError as error:

@@ -14,6 +14,7 @@ import pytest
 from sdcd.cli import SCORES, main
 from sdcd.data import read_dataset
 from sdcd.edges import read_edges, write_edges
+from sdcd.errors import InputError
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PICTURES = ("fit.graph.pdf", "fit.graph.png")
@@ -272,6 +273,16 @@ def test_a_closed_pipe_and_signals_end_quietly(tmp_path, data):
         assert files(tmp_path) == {"data.npz", "temporary"} and not files(temporary)
 
 
+def test_rows_that_make_no_batch_are_refused_with_the_file(tmp_path, capsys):
+    path = tmp_path / "small.npz"
+    np.savez(path, X=np.random.default_rng(0).normal(size=(318, 3)))
+    code, _, err = run(capsys, "fit", path, *FAST, "-o", tmp_path / "fit.npz")
+    line = "318 rows, 63 of them to validate on and 255 to train on: expected at least one and"
+    assert code == 2
+    assert err.splitlines()[-1] == f"sdcd: error: {path}: {line} batch_size = 256"
+    assert files(tmp_path) == {"small.npz"}
+
+
 def test_edge_lists_are_sorted_and_read_back(tmp_path):
     path = tmp_path / "edges.csv"
     adjacency = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]])
@@ -286,6 +297,27 @@ def test_edge_lists_are_sorted_and_read_back(tmp_path):
     read, strengths = read_edges(path, ["x", "y,z", "w"])
     np.testing.assert_array_equal(read, adjacency)
     np.testing.assert_array_equal(strengths, weights * adjacency)
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["parent,child", "from,to", "source,target", "cause,effect", "child,parent", "to,from"],
+)
+def test_ends_of_edges_are_told_by_their_columns(tmp_path, header):
+    path = tmp_path / "edges.csv"
+    forward = header.split(",")[0] not in ("child", "to")
+    path.write_text(f"{header}\n{'x,y' if forward else 'y,x'}\n")
+    read, strengths = read_edges(path, ["x", "y"])
+    assert read.tolist() == [[0, 1], [0, 0]] and strengths is None
+
+
+def test_columns_that_do_not_say_which_end_is_which_are_refused(tmp_path):
+    path = tmp_path / "edges.csv"
+    path.write_text("a,b\nx,y\n")
+    with pytest.raises(InputError) as refused:
+        read_edges(path, ["x", "y"])
+    expected = "expected parent, child and perhaps weight"
+    assert str(refused.value) == f"{path}: row 1: columns a, b, {expected}"
 
 
 def test_the_example_of_the_proteins_runs(tmp_path, capsys):

@@ -101,6 +101,25 @@ def test_what_is_done_running_stopped_and_left(results):
     )
 
 
+def test_other_jobs_that_stopped_are_named_and_interrupted_ones_wait(results):
+    line = "collect.py: fits/x/own.npz: not a readable .npz file: delete that file"
+    folder = results / "logs/collect"
+    folder.mkdir(parents=True)
+    texts = {
+        folder / "observational.log": f"{line}\n",
+        folder / "interventional.log": "a warning\n",
+        results / "logs/verdicts.log": "verdicts.py: interrupted\n",
+    }
+    for path, text in texts.items():
+        path.write_text(text)
+        os.utime(path, times=(time.time() + 1,) * 2)
+    log(results, "own", 10, 0, "fit.py: interrupted\n")
+    progress = look(results)
+    assert progress.stops == {("collect", line): [folder / "observational.log"]}
+    assert progress.methods["own"].waiting == 4
+    assert f"  1 x collect: {line}" in reasons(progress)
+
+
 def test_the_command_prints_the_page(results, capsys):
     assert main(["progress", str(results)]) == 0
     assert "0 of 12 fits done" in capsys.readouterr().out

@@ -265,6 +265,7 @@ def test_failures_become_results_and_stop_nothing(clone):
     }
     (clone / "mine.yaml").write_text(yaml.safe_dump(change))
     arguments = ("--configfile", "config.yaml", "mine.yaml", *SMOKE)
+    assert "report.html" in planned(clone, *arguments)
     output = snakemake(clone, "table_observational", "fig_observational", "overview", *arguments)
     found = {(row["method"], row["status"]) for row in rows(clone, "observational")}
     assert found == {

@@ -12,7 +12,7 @@ from typing import NamedTuple, TextIO
 
 import numpy as np
 
-from sdcd.errors import InputError
+from sdcd.errors import DataError, InputError
 from sdcd.estimator import checkpoint as snapshots
 from sdcd.estimator.checkpoint import Checkpoint
 from sdcd.estimator.engine import Engine, StageSettings
@@ -389,9 +389,9 @@ class _Problem:
         n = len(X)
         n_validation = int(params.validation_fraction * n)
         if n - n_validation < params.batch_size or n_validation < 1:
-            raise InputError(
-                f"X has {n} rows, {n - n_validation} of them to train on: expected at least one to "
-                f"validate on and batch_size = {params.batch_size} to train on"
+            raise DataError(
+                f"{n} rows, {n_validation} of them to validate on and {n - n_validation} to train "
+                f"on: expected at least one and batch_size = {params.batch_size}"
             )
         order = _stream(params.seed, 0, _SPLIT).permutation(n)
         # In ascending order: the split is a set of rows, and neighbours in memory stay so.

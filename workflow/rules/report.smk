@@ -53,7 +53,8 @@ rule report_page:
         mem_mb=2000,
         runtime=15,
     params:
-        plan=PLAN.to_json(),
+        # A function: in a string, Snakemake would take the braces of an outside command for wildcards.
+        plan=lambda wildcards: PLAN.to_json(),
         code=code("report.py", data=CAPTIONS),
     shell:
         "python workflow/scripts/report.py --plan {params.plan:q} --out {output.html:q} 2> {log:q}"

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,8 @@ def run(main: Callable[[], None], *, advice: str = "") -> None:
         main()
     except InputError as error:
         _end(f"{error}{advice}")
+    except KeyboardInterrupt:
+        _end(INTERRUPTED, 128 + signal.SIGINT)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -34,7 +37,11 @@ DELETE_IT = ": delete that file and run snakemake again"
 """Advice where all that a script reads was made by the workflow."""
 
 
-def _end(line: str) -> None:
+INTERRUPTED = "interrupted"
+"""Last words of a script that Ctrl-C stopped: nothing is to be mended."""
+
+
+def _end(line: str, code: int = 2) -> None:
     with contextlib.suppress(OSError):
         print(f"{Path(sys.argv[0]).name}: {line}", file=sys.stderr, flush=True)
-    sys.exit(2)
+    sys.exit(code)
