@@ -13,7 +13,8 @@ CAPTION = (
     "SHD of SDCD and of its variants in stage 1, observational data, s = 4 edges per variable "
     "(2 at scale smoke). SDCD-warm: stage 2 starts from stage 1's input weights. "
     "SDCD-warm-nomask: the same without stage 1's mask. SDCD-no-s1: stage 2 only. "
-    "SDCD-no-s1-2: the same with stage 1's alpha and beta. Lower is better; the lowest mean of ours in a column is bold."
+    "SDCD-no-s1-2: the same with stage 1's alpha and beta. "
+    "Lower is better; the lowest mean of ours in a column is bold."
 )
 
 
