@@ -359,9 +359,9 @@ def _watch(process, answers: int, end: _End, time_limit_s, memory_limit_mb) -> b
     limit = math.inf if time_limit_s is None else time_limit_s
     start = time.monotonic()
     deadline = start + limit + STARTUP_ALLOWANCE_S
-    received, started = bytearray(), False
+    received, started, ended = bytearray(), False, False
     while True:
-        readable, _, _ = select.select([answers], [], [], POLL_INTERVAL_S)
+        readable, _, _ = select.select([answers], [], [], 0 if ended else POLL_INTERVAL_S)
         now = time.monotonic()
         if readable:
             chunk = os.read(answers, 1 << 20)
@@ -373,6 +373,8 @@ def _watch(process, answers: int, end: _End, time_limit_s, memory_limit_mb) -> b
                 end.started = json.loads(line)
                 started, start, deadline = True, now, now + limit
             continue
+        if ended:
+            break
         end.rss_mb = _tree_rss_mb(process.pid)
         end.peak_rss_mb = max(end.peak_rss_mb, end.rss_mb)
         if memory_limit_mb is not None and end.rss_mb > memory_limit_mb:
@@ -382,8 +384,8 @@ def _watch(process, answers: int, end: _End, time_limit_s, memory_limit_mb) -> b
         if end.stopped_for:
             received.clear()
             break
-        if process.poll() is not None:
-            break
+        # It may have answered since the pipe was looked at: that is still read.
+        ended = process.poll() is not None
     end.seconds = time.monotonic() - start
     if not end.stopped_for:
         with contextlib.suppress(subprocess.TimeoutExpired):

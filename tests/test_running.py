@@ -238,6 +238,21 @@ def test_the_memory_limit_ends_a_fit(tmp_path):
     assert 400 < record["peak_rss_mb"] < 600
 
 
+def test_an_answer_between_two_looks_is_read(tmp_path, monkeypatch):
+    """The child answers and ends while its memory is looked at, which takes long on a busy machine."""
+
+    def slow_look(pid):
+        deadline = time.monotonic() + 60
+        stat = Path(f"/proc/{pid}/stat")
+        while stat.read_text().rpartition(")")[2].split()[0] != "Z" and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return 1.0
+
+    monkeypatch.setattr(running, "_tree_rss_mb", slow_look)
+    record = fit(tmp_path)
+    assert (record["status"], record["reason"]) == ("ok", "")
+
+
 def test_what_a_fit_started_ends_with_it(tmp_path):
     mark = tmp_path / "pid"
     record = fit(tmp_path, "grandchild", settings={"mark": str(mark)}, time_limit_s=0.5)
