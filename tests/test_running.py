@@ -239,7 +239,7 @@ def test_the_memory_limit_ends_a_fit(tmp_path):
 
 
 def test_an_answer_between_two_looks_is_read(tmp_path, monkeypatch):
-    """The child answers and ends while its memory is looked at: on a busy machine that takes long."""
+    """The child answers and ends while its memory is looked at: under load, that takes long."""
 
     def slow_look(pid):
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
