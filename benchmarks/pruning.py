@@ -16,13 +16,13 @@ weak edges and, beside them, of d = 30 as published at other gains than the froz
 
 import argparse
 import csv
-import re
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _page import write_tables
 from scipy import stats
 
 from sdcd.data import Dataset
@@ -254,17 +254,9 @@ def _plain(value):
 
 def write_page(path: Path, table: pd.DataFrame) -> None:
     """Put the tables between the page's markers."""
-    text = path.read_text(encoding="utf-8")
     tables = {"scores": scores_table(table), "edges": edges_table(table)}
     tables["curves"] = curves_table(pd.read_csv(CURVES))
-    for name, lines in tables.items():
-        block = f"<!-- {name} -->\n\n" + "\n".join(lines) + f"\n\n<!-- end of {name} -->"
-        pattern = rf"<!-- {name} -->.*<!-- end of {name} -->"
-        text, found = re.subn(pattern, lambda _, b=block: b, text, flags=re.DOTALL)
-        if found != 1:
-            raise SystemExit(f"{path}: no place for the table {name!r}")
-    with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_tables(path, tables)
 
 
 def groups(table: pd.DataFrame):

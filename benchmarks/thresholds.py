@@ -7,13 +7,12 @@ makes, go between the page's markers; a table whose runs are not there stays as 
 """
 
 import argparse
-import re
 from pathlib import Path
 
 import pandas as pd
+from _page import write_tables
 
 from sdcd.experiments import read_runs
-from sdcd.files import atomic_path
 from sdcd.tables._thresholds import layout, summarise
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,22 +29,9 @@ def main():
     found = {kind: path for kind, path in found.items() if path.exists()}
     if not found:
         raise SystemExit(f"{options.results}/runs: no thresholds_*.csv")
-    text = options.page.read_text(encoding="utf-8")
-    for kind, path in found.items():
-        lines = [f"Scale {options.results.resolve().name}.", "", *markdown(read_runs(path))]
-        text = placed(text, kind, lines)
-    with atomic_path(options.page) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-
-
-def placed(text: str, name: str, lines: list[str]) -> str:
-    """The page with these lines between the markers called ``name``."""
-    block = f"<!-- {name} -->\n\n" + "\n".join(lines) + f"\n\n<!-- end of {name} -->"
-    pattern = rf"<!-- {name} -->.*<!-- end of {name} -->"
-    text, found = re.subn(pattern, lambda _: block, text, flags=re.DOTALL)
-    if found != 1:
-        raise SystemExit(f"no place for the table {name!r} on the page")
-    return text
+    scale = f"Scale {options.results.resolve().name}."
+    tables = {kind: [scale, "", *markdown(read_runs(path))] for kind, path in found.items()}
+    write_tables(options.page, tables)
 
 
 def markdown(table: pd.DataFrame) -> list[str]:

@@ -11,11 +11,11 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from thresholds import placed
+from _page import write_tables
 
 from sdcd.data import read_dataset
 from sdcd.experiments import DatasetKey
-from sdcd.files import atomic_path, read_npz
+from sdcd.files import read_npz
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "pruning.md"
@@ -78,9 +78,7 @@ def main():
     for kind, by_class in found.items():
         edges = {name: np.concatenate(parts) for name, parts in by_class.items()}
         lines += table(f"{kind}, data sets: {counts[kind]}", edges)
-    text = placed(options.page.read_text(encoding="utf-8"), "wrong edges", lines)
-    with atomic_path(options.page) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_tables(options.page, {"wrong edges": lines})
 
 
 def table(title: str, edges: dict[str, np.ndarray]) -> list[str]:

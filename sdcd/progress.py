@@ -133,10 +133,13 @@ def look(results: str | Path) -> Progress:
             count["stopped"] += 1
             stops.setdefault((method, error), []).append(log)
     logs = results / "logs"
-    for log in sorted(logs.rglob("*.log")):
-        rule = log.relative_to(logs).with_suffix("").parts[0]
-        if rule not in ("fit", "stage_1") and (error := _error(log, plan["started"])):
-            stops.setdefault((rule, error), []).append(log)
+    for entry in sorted(logs.glob("*")):
+        # Logs of fits are read above; there can be thousands.
+        if entry.name in ("fit", "stage_1"):
+            continue
+        for log in sorted(entry.rglob("*.log")) if entry.is_dir() else [entry]:
+            if error := _error(log, plan["started"]):
+                stops.setdefault((entry.stem, error), []).append(log)
     return Progress(
         results,
         {method: MethodProgress(**count) for method, count in counts.items()},

@@ -27,11 +27,16 @@ PRELOAD = ("sdcd.estimator.engine_numba:warm_up",)
 _PREFIX = "prune_"
 
 
+def base_of(name: str) -> str | None:
+    """The method that a pruned method prunes; None if it is no pruned method."""
+    return OWN_NAMES.get(name) or (name.removesuffix(SUFFIX) if name.endswith(SUFFIX) else None)
+
+
 def pruned_methods(known: Mapping[str, Method]) -> dict[str, Method]:
     """The pruned twins of all methods in ``known``, those with a name of their own first."""
     names = {name: base for name, base in OWN_NAMES.items() if base in known}
     for name in known:
-        if not name.endswith(SUFFIX) and name not in OWN_NAMES:
+        if base_of(name) is None:
             names[name + SUFFIX] = name
     return {name: _pruned(known[base], name) for name, base in names.items()}
 

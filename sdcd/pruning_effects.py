@@ -18,7 +18,7 @@ import pandas as pd
 
 from sdcd import summaries
 from sdcd.experiments import FAMILIES
-from sdcd.pruned import OWN_NAMES, SUFFIX
+from sdcd.pruned import base_of
 from sdcd.verdicts._statistics import ALPHA, Estimate, benjamini_hochberg, of_sample
 
 METRICS: Mapping[str, tuple[str, int, int]] = {
@@ -38,11 +38,6 @@ CHOSEN_ON = {"families": ("observational", "interventional"), "d": 20, "s": 4, "
 
 _SETTING = list(summaries.SETTING)
 _WHERE = ["experiment", *_SETTING]
-
-
-def base_of(name: str) -> str | None:
-    """The method that a pruned method prunes; None if it is no pruned method."""
-    return OWN_NAMES.get(name) or (name.removesuffix(SUFFIX) if name.endswith(SUFFIX) else None)
 
 
 def effects(runs: pd.DataFrame) -> pd.DataFrame:

@@ -11,7 +11,8 @@ import pytest
 from sdcd.data import Dataset, write_dataset
 from sdcd.experiments import RUN_COLUMNS
 from sdcd.files import write_npz
-from sdcd.pruning_effects import METRICS, base_of, effects, leads, overall, page_section
+from sdcd.pruned import base_of
+from sdcd.pruning_effects import METRICS, effects, leads, overall, page_section
 
 NOISE = (-2.0, 1.0, 0.0, -1.0, 2.0)
 

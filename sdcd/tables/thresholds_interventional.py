@@ -8,11 +8,7 @@ from sdcd.tables import _thresholds
 
 EXPERIMENTS = ("thresholds_interventional",)
 
-CAPTION = (
-    "Not in the paper. SHD on interventional data as each method returned its graph, and with its "
-    "weights cut at other thresholds; average precision ranks the weights without any. Means over "
-    "data sets; the best of each kind of data is bold."
-)
+CAPTION = _thresholds.CAPTION.format(kind="interventional")
 
 build = _thresholds.summarise
 
