@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.workflow import SMOKE, new_clone, snakemake
 
 from sdcd import costs
 from sdcd.configuration import checked
@@ -410,6 +411,28 @@ def test_grants_grow_with_the_attempt_up_to_the_limits():
     assert costs.grant("GIES", 10, 10_000, 300, 6000).time_limit_s == 300
     assert costs.grant("DAGMA", 20, 10_000, 300, 6000).time_limit_s == 300
     assert costs.grant("no such method", 10, 10_000, 300, 6000) == costs.Grant(300, 6000)
+
+
+@pytest.mark.workflow
+def test_the_longest_fits_are_started_first(tmp_path):
+    text = snakemake(new_clone(tmp_path / "clone"), "-n", *SMOKE)
+    jobs = re.findall(r"^rule (\w+):\n((?:    .+\n)+)", text, re.MULTILINE)
+    priorities = {}
+    for rule, job in jobs:
+        output, priority = (
+            re.search(rf"^    {name}: ([^,\n]+)", job, re.MULTILINE)
+            for name in ("output", "priority")
+        )
+        if priority and rule in ("fit", "simulate"):
+            path = Path(output[1])
+            name = path.stem if rule == "fit" else rule
+            priorities.setdefault(name, set()).add(float(priority[1]))
+    # By sdcd/costs.csv, and by the limit of a fit where that is less or nothing is known.
+    limit = plan_of(scale="smoke").methods["DAGMA"].time_limit_s
+    assert priorities["DAGMA"] == {limit}
+    assert min(priorities["DCDI-G"]) > max(priorities["SDCD"])
+    assert min(priorities["SDCD"]) > max(priorities["sortnregress"])
+    assert min(priorities["simulate"]) > limit
 
 
 def test_the_plan_is_json_compatible():

@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT))
 # Scripts run with the Python that runs Snakemake, also where its environment is not activated.
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))
 
-from sdcd.costs import grant
+from sdcd.costs import expected, grant
 from sdcd.errors import InputError
 from sdcd.experiments import DATASET_PATTERN, DERIVED, STUDIES, DatasetKey, exhibits, make_plan
 from sdcd.fingerprint import fingerprint
@@ -137,11 +137,28 @@ def first_stage_arguments(wildcards):
 
 def fit_grant(wildcards, attempt):
     method = method_of(wildcards)
-    key = DatasetKey.parse(wildcards.dataset)
     limits = method.time_limit_s, method.memory_limit_mb
-    first, _, last = wildcards.get("targets", f"1-{key.d}").partition("-")
-    share = (int(last) - int(first) + 1) / key.d
-    return grant(method.name, key.d, PLAN.n_rows(key), *limits, attempt, share)
+    return grant(*size_of(wildcards), *limits, attempt, share_of(wildcards))
+
+
+def fit_priority(wildcards):
+    """Expected seconds of the job's fit, at most its limit; the limit where nothing is known."""
+    limit = method_of(wildcards).time_limit_s
+    cost = expected(*size_of(wildcards))
+    return limit if cost is None else min(limit, share_of(wildcards) * cost[0])
+
+
+def size_of(wildcards):
+    """Method, d and n, which its cost depends on."""
+    key = DatasetKey.parse(wildcards.dataset)
+    return method_of(wildcards).name, key.d, PLAN.n_rows(key)
+
+
+def share_of(wildcards):
+    """The part of the fit that the job does."""
+    d = DatasetKey.parse(wildcards.dataset).d
+    first, _, last = wildcards.get("targets", f"1-{d}").partition("-")
+    return (int(last) - int(first) + 1) / d
 
 
 def parts_of(wildcards):

@@ -14,6 +14,8 @@ rule fit:
         f"{RESULTS}/benchmarks/fit/{{dataset}}/{{method}}.tsv"
     # An attempt that needs more than it was granted ends with an error and is tried again with more.
     retries: 2
+    # The longest first: none of them is left alone at the end.
+    priority: fit_priority
     conda:
         "../../envs/sdcd.yaml"
     threads: lambda wildcards: method_of(wildcards).threads

@@ -8,6 +8,8 @@ rule simulate:
         f"{RESULTS}/logs/simulate/{{dataset}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/simulate/{{dataset}}.tsv"
+    # Before all fits, of which the longest may be waiting for it.
+    priority: 1_000_000
     conda:
         "../../envs/sdcd.yaml"
     resources:
