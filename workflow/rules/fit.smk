@@ -12,10 +12,10 @@ rule fit:
         f"{RESULTS}/logs/fit/{{dataset}}/{{method}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/fit/{{dataset}}/{{method}}.tsv"
-    # An attempt that needs more than it was granted ends with an error and is tried again with more.
-    retries: 2
     # The longest first: none of them is left alone at the end.
     priority: fit_priority
+    # An attempt that needs more than it was granted ends with an error and is tried again with more.
+    retries: 2
     conda:
         "../../envs/sdcd.yaml"
     threads: lambda wildcards: method_of(wildcards).threads
