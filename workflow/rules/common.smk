@@ -145,7 +145,7 @@ def fit_priority(wildcards):
     """Expected seconds of the job's fit, at most its limit; the limit where nothing is known."""
     limit = method_of(wildcards).time_limit_s
     cost = expected(*size_of(wildcards))
-    return limit if cost is None else min(limit, share_of(wildcards) * cost[0])
+    return ceil(limit if cost is None else min(limit, share_of(wildcards) * cost[0]))
 
 
 def size_of(wildcards):
