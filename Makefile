@@ -20,8 +20,11 @@ reproduce: set-up
 	@echo "figures: $(CURDIR)/$(RESULTS)/figures"
 	@echo "tables:  $(CURDIR)/$(RESULTS)/tables"
 
+# Tests of the package two at a time, each file by one process; then those of the workflow, which
+# has its own jobs to run at once.
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not workflow" --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest -m workflow
 
 check: set-up
 	$(BIN)/ruff check

@@ -229,7 +229,7 @@ def _add_legend(figure, cells, methods, metric):
     shortened, failed_early = style.shortened_texts(cells)
     if shortened:
         handles.append(Patch(facecolor="white", edgecolor="#555555", label="shortened runs"))
-    figure.legend(handles=handles, loc="outside right center", ncols=1)
+    figure.legend(handles=handles, loc="outside right upper", ncols=1)
     notes = ["Boxes: median, quartiles and extremes over data sets; points: single data sets."]
     notes.append("δ: edge density.")
     if (cells["status"] == "failed").any():

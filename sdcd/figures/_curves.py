@@ -356,7 +356,7 @@ def _add_legend(figure, methods, cells, *, edges, band, note):
     shortened, failed_early = style.shortened_texts(cells)
     if shortened:
         handles.append(style.shortened_handle())
-    figure.legend(handles=handles, loc="outside right center", ncols=1, handlelength=3.0)
+    figure.legend(handles=handles, loc="outside right upper", ncols=1, handlelength=3.0)
     seeds = cells.loc[cells["n"] > 0, "n"]
     notes = []
     if len(seeds):

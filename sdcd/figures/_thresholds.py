@@ -198,7 +198,7 @@ def _add_legend(figure: Figure, table: pd.DataFrame, methods: Sequence[str]) -> 
             [], [], color="#777777", linestyle=(0, (1.2, 1.4)), linewidth=1.1, label="chance",
         ),
     ]  # fmt: skip
-    figure.legend(handles=handles, loc="outside right center", ncols=1, handlelength=3.0)
+    figure.legend(handles=handles, loc="outside right upper", ncols=1, handlelength=3.0)
     own = table[table["point"] == "own"]
     counts = own.groupby(["method", "d", "s", "fraction"]).size()
     notes = [

@@ -229,10 +229,15 @@ def save(figure: Figure, stem: str | Path) -> tuple[Path, Path]:
 
 
 def add_note(figure: Figure, text: str) -> None:
-    """Set a note in small type along the bottom edge, wrapped to the figure's width."""
-    characters = int(figure.get_figwidth() * 17)
-    wrapped = "\n".join(textwrap.wrap(text, characters))
-    figure.supxlabel(wrapped, fontsize=7.5, color="#444444", x=0.01, ha="left")
+    """Set a note in small type along the bottom edge, wrapped to the figure's width.
+
+    The figure grows by the lines that are more than four, so that a long note costs its panels and
+    legend nothing.
+    """
+    lines = textwrap.wrap(text, int(figure.get_figwidth() * 17))
+    points = 7.5
+    figure.set_figheight(figure.get_figheight() + max(0, len(lines) - 4) * 1.3 * points / 72)
+    figure.supxlabel("\n".join(lines), fontsize=points, color="#444444", x=0.01, ha="left")
 
 
 def method_handle(name: str, *, hollow: bool = False) -> Line2D:
