@@ -398,15 +398,15 @@ def test_expected_costs_pass_through_the_known_points():
 
 
 def test_grants_grow_with_the_attempt_up_to_the_limits():
-    grants = [costs.grant("SCORE", 10, 10_000, 21_600, 32_000, attempt) for attempt in (1, 2, 3)]
+    grants = [costs.grant("SCORE", 20, 10_000, 21_600, 32_000, attempt) for attempt in (1, 2, 3)]
     # Four times the seconds of sdcd/costs.csv and one and a half times the memory; then twice that.
-    assert [g.time_limit_s for g in grants] == [4 * 306, 8 * 306, 21_600]
-    assert [g.memory_limit_mb for g in grants] == [1.5 * 1709, 3 * 1709, 32_000]
+    assert [g.time_limit_s for g in grants] == [4 * 230, 8 * 230, 21_600]
+    assert [g.memory_limit_mb for g in grants] == [1.5 * 1721, 3 * 1721, 32_000]
     for grant in grants:
         assert grant.runtime_min * 60 > grant.time_limit_s
         assert grant.mem_mb > grant.memory_limit_mb
-    part = costs.grant("SCORE", 10, 10_000, 21_600, 32_000, share=0.75)
-    assert (part.time_limit_s, part.memory_limit_mb) == (3 * 306, 2000)
+    part = costs.grant("SCORE", 20, 10_000, 21_600, 32_000, share=0.75)
+    assert (part.time_limit_s, part.memory_limit_mb) == (3 * 230, 2000)
     # A short fit is not cut short, and a limit that is lower than the expected cost holds.
     assert costs.grant("GIES", 10, 10_000, 300, 6000).time_limit_s == 300
     assert costs.grant("DAGMA", 20, 10_000, 300, 6000).time_limit_s == 300
