@@ -166,6 +166,20 @@ class TestCells:
         assert 3 < cell["seeds_needed"] < 1000
         assert cell["low"] < cell["estimate"] < cell["high"]
 
+    def test_no_number_of_data_sets_is_named_where_every_logged_run_is_paired(self):
+        runs = published_runs("observational")
+        runs = runs[(runs["method"] == "SDCD") & (runs["d"] == 50) & (runs["status"] == "ok")]
+        assert len(runs) == 3
+        # As many more as one likes, on data sets of which the authors logged no run.
+        runs = pd.concat([runs, *(runs.assign(seed=runs["seed"] + 10 * k) for k in range(1, 9))])
+        runs["shd"] += np.tile([25, -20, 15], 9)
+        cell = judge_cells({"observational": runs}).set_index("id")
+        cell = cell.loc["observational/SDCD/d50/s4"]
+        assert cell["verdict"] == "inconclusive" and cell["ours_n"] == 27
+        assert (
+            np.isnan(cell["seeds_needed"]) and "Every run that the authors logged" in cell["note"]
+        )
+
     def test_with_more_seeds_the_same_noise_is_settled(self):
         runs = published_runs("dcdi_simulations")
         cell = "dcdi_simulations/SDCD/d10/s4/NL-Add"

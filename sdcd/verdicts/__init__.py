@@ -66,7 +66,7 @@ def judge(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
           deviations between data sets;
         - ``p_support``, ``p_refute``: adjusted p values for and against;
         - ``verdict``: one of :data:`VERDICTS`; ``seeds_needed``: data sets for each setting that
-          would settle an inconclusive one; ``note``.
+          would settle an inconclusive one, if more would; ``note``.
     """
     table = pd.concat([judge_cells(runs), judge_claims(runs)], ignore_index=True)
     return table.reindex(columns=list(COLUMNS))

@@ -133,11 +133,12 @@ def _judge_cell(printed, ours, pairs, log) -> dict:
             )
         return _untested("not reproduced", "The paper has a value; every run of ours failed.")
     margin = _margin(printed, finished, log)
-    result = {"margin": margin, "verdict": "", "note": ""}
+    result = {"margin": margin, "verdict": "", "note": "", "all_paired": False}
     if pairs is not None and len(pairs):
         differences = pairs["difference"].to_numpy(dtype=float)
         estimate = _statistics.of_sample(differences)
         result["test"] = f"paired by seed, {len(pairs)} pairs"
+        result["all_paired"] = log is not None and len(pairs) == log["n"]
         if not differences.any():
             # Nothing is left to chance: the same numbers on the same data.
             result |= {"verdict": "reproduced", "note": "Identical to the log on every data set."}
@@ -162,7 +163,7 @@ def _judge_cell(printed, ours, pairs, log) -> dict:
 
 
 def _untested(verdict: str, note: str) -> dict:
-    return {"verdict": verdict, "note": note, "test": ""}
+    return {"verdict": verdict, "note": note, "test": "", "all_paired": False}
 
 
 def _judge_failure(ours, finished) -> dict:
@@ -222,5 +223,11 @@ def _decide(cells: pd.DataFrame) -> pd.DataFrame:
     cells.loc[small, "note"] = "A small but clear difference, within the margin."
     settled = (cells["verdict"] != "inconclusive") | spared
     cells.loc[settled, "seeds_needed"] = np.nan
+    # More data sets of ours would have no run of the authors' to be paired with.
+    stuck = undecided & ~settled & cells["all_paired"]
+    cells.loc[stuck, "seeds_needed"] = np.nan
+    cells.loc[stuck, "note"] = (
+        "Every run that the authors logged is paired: more data sets would not settle it."
+    )
     cells["threshold"] = cells["margin"]
-    return cells.drop(columns="margin")
+    return cells.drop(columns=["margin", "all_paired"])
