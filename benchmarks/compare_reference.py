@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sdcd.data import read_dataset
+from sdcd.data.dataset import read_dataset
 from sdcd.estimator import SDCD
 from sdcd.estimator.engine_numba import warm_up
 from sdcd.metrics import score

@@ -25,16 +25,17 @@ import pandas as pd
 from _page import write_tables
 from scipy import stats
 
-from sdcd.data import Dataset
+from sdcd.data.dataset import Dataset
 from sdcd.errors import MethodFailure
 from sdcd.files import atomic_path, read_npz, write_npz
-from sdcd.methods import Graph, method
+from sdcd.fits.run import preload
+from sdcd.methods import Graph
+from sdcd.methods.pruned import prune_graph
+from sdcd.methods.registry import method
 from sdcd.metrics import score
-from sdcd.pruned import prune_graph
 from sdcd.published import published_runs
-from sdcd.running import preload
 from sdcd.simulation import simulate, simulate_dcdi
-from sdcd.verdicts._statistics import of_sample
+from sdcd.verdicts.statistics import of_sample
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "docs" / "benchmarks" / "pruning.csv"

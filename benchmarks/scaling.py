@@ -51,7 +51,7 @@ import numpy as np
 from engine_epochs import fastest_epochs, gemm_rate, problem
 from threadpoolctl import threadpool_limits
 
-from sdcd.fingerprint import fingerprint
+from sdcd.fits.fingerprint import fingerprint
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 ROWS, TRAIN, STEPS, HIDDEN, PARENTS = 10_000, 8_000, 32, 10, 8
@@ -196,7 +196,7 @@ def copy_rate() -> float:
 
 def peak_mb() -> float:
     """Most memory that was resident in this process, in 10^6 bytes."""
-    from sdcd.running import _own_peak_rss_mb
+    from sdcd.fits.run import _own_peak_rss_mb
 
     return _own_peak_rss_mb()
 

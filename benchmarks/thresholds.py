@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 from _page import write_tables
 
-from sdcd.experiments import read_runs
+from sdcd.runs.table import read_runs
 from sdcd.tables._thresholds import layout, summarise
 
 ROOT = Path(__file__).resolve().parents[1]

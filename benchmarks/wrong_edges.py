@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from _page import write_tables
 
-from sdcd.data import read_dataset
-from sdcd.experiments import DatasetKey
+from sdcd.data.dataset import read_dataset
+from sdcd.experiments.datasets import DatasetKey
 from sdcd.files import read_npz
 
 ROOT = Path(__file__).resolve().parents[1]

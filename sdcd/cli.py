@@ -35,7 +35,7 @@ SCORES = (
 """Keys of what ``sdcd score`` prints."""
 
 EDGE_ARRAYS = ("gain", "gain_se")
-"""Arrays of a fit that are columns of its list of edges: see :mod:`sdcd.pruning`."""
+"""Arrays of a fit that are columns of its list of edges: see :mod:`sdcd.estimator.pruning`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _simulate(options: argparse.Namespace) -> int:
-    from sdcd.data import write_dataset
+    from sdcd.data.dataset import write_dataset
     from sdcd.simulation import simulate
 
     _require_output(options.out)
@@ -87,10 +87,10 @@ def _simulate(options: argparse.Namespace) -> int:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    from sdcd.data import read_dataset, write_dataset
-    from sdcd.methods import method
-    from sdcd.own_data import check_fittable
-    from sdcd.running import require_kind, run_fit
+    from sdcd.data.dataset import read_dataset, write_dataset
+    from sdcd.data.own_data import check_fittable
+    from sdcd.fits.run import require_kind, run_fit
+    from sdcd.methods.registry import method
 
     _require_output(options.out, other_than=options.file)
     settings = dict(options.settings or [])
@@ -157,8 +157,8 @@ def write_views(fit: str | Path, *, picture: bool = True) -> list[Path]:
     list of Path
         What was written.
     """
-    from sdcd.edges import write_edges
-    from sdcd.running import load_fit
+    from sdcd.data.edges import write_edges
+    from sdcd.fits.run import load_fit
 
     fit = Path(fit)
     edges, stem = fit.with_suffix(".edges.csv"), fit.with_suffix(".graph")
@@ -187,8 +187,8 @@ def write_views(fit: str | Path, *, picture: bool = True) -> list[Path]:
 
 
 def _score(options: argparse.Namespace) -> int:
+    from sdcd.fits.run import load_fit
     from sdcd.metrics import score
-    from sdcd.running import load_fit
 
     graph, _ = load_fit(options.fit)
     if graph is None:
@@ -203,8 +203,8 @@ def _score(options: argparse.Namespace) -> int:
 
 def _truth(path: Path, names: list[str]):
     """The true adjacency over ``names``, in their order."""
-    from sdcd.data import read_dataset
-    from sdcd.edges import read_edges
+    from sdcd.data.dataset import read_dataset
+    from sdcd.data.edges import read_edges
 
     if path.suffix == ".csv":
         return read_edges(path, names)[0]
@@ -233,7 +233,7 @@ def _json_number(value):
 
 
 def _progress(options: argparse.Namespace) -> int:
-    from sdcd.progress import look, page
+    from sdcd.experiments.progress import look, page
 
     print(page(look(options.results)))
     return 0
@@ -243,7 +243,7 @@ def _progress(options: argparse.Namespace) -> int:
 
 
 def _methods(options: argparse.Namespace) -> int:
-    from sdcd.methods import methods
+    from sdcd.methods.registry import methods
 
     known = methods()
     if options.json:
@@ -272,7 +272,7 @@ def _methods(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from sdcd.redraw import redraw
+    from sdcd.report.redraw import redraw
 
     out = Path(options.out or Path(options.results) / "report.html")
     _require_writable(out, (".html",))
@@ -282,7 +282,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from sdcd.archive import export
+    from sdcd.report.archive import export
 
     out = Path(options.out)
     _require_writable(out, (".zip", ".tar.gz", ".tgz"))
@@ -292,7 +292,7 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
-    from sdcd.archive import take_in
+    from sdcd.report.archive import take_in
 
     names = take_in(options.archive, options.out)
     print(f"{options.out}: {len(names):,} files; redraw with: sdcd report {options.out}")

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sdcd.archive import FORMAT, export, take_in
 from sdcd.cli import main
 from sdcd.errors import InputError
 from sdcd.files import write_json, write_npz
-from sdcd.overview import fit_names
 from sdcd.published import published_runs
+from sdcd.report.archive import FORMAT, export, take_in
+from sdcd.report.overview import fit_names
 
 KINDS = ("zip", "tar.gz")
 

@@ -6,9 +6,9 @@ import pytest
 from matplotlib.colors import to_hex
 
 from sdcd.acyclicity import CONSTRAINTS, spectral_radius
-from sdcd.asymptotics import constraint_asymptotics
 from sdcd.errors import InputError
 from sdcd.figures.constraint_asymptotics import CONSTRAINT_COLORS, draw
+from sdcd.studies.constraint_asymptotics import constraint_asymptotics
 
 SMALL = {"d": 6, "scale_points": 15, "max_d": 60, "dimension_points": 12, "draws": 4}
 

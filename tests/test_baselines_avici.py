@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sdcd.errors import MethodFailure
-from sdcd.methods import method
+from sdcd.methods.registry import method
 
 ROOT = Path(__file__).parents[1]
 PYTHON = Path(os.environ.get("SDCD_AVICI_PYTHON", ROOT / ".venv-avici" / "bin" / "python"))

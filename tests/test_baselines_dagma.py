@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sdcd.methods import method
+from sdcd.methods.registry import method
 
 SHORT = {"warm_iterations": 300, "last_iterations": 300, "learning_rate": 0.01}
 

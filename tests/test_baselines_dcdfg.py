@@ -11,7 +11,7 @@ from sdcd.baselines._dcdfg_model import DCDFG, largest_confident_dag
 from sdcd.baselines._masks import LANES, draw_roles, fill_uniform, generator_state
 from sdcd.errors import InputError
 from sdcd.graphs import is_acyclic
-from sdcd.methods import method
+from sdcd.methods.registry import method
 
 
 def random_rows(d, n, seed=0):

@@ -26,7 +26,7 @@ from sdcd.baselines._masks import (
     generator_state,
 )
 from sdcd.errors import InputError, MethodFailure
-from sdcd.methods import method
+from sdcd.methods.registry import method
 
 
 def collider(n=4000, seed=0):

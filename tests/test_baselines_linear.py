@@ -8,7 +8,7 @@ import torch
 
 from sdcd.baselines import _linear, nobears, nocurl, notears
 from sdcd.graphs import is_acyclic
-from sdcd.methods import method
+from sdcd.methods.registry import method
 
 
 def linear_data(seed, n=2000, d=6, density=0.5, low=0.8, high=1.5):

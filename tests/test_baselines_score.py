@@ -5,7 +5,7 @@ import pytest
 
 from sdcd.baselines import score
 from sdcd.graphs import is_acyclic
-from sdcd.methods import method
+from sdcd.methods.registry import method
 
 
 def test_stein_estimates_against_a_gaussians_closed_form():

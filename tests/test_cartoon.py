@@ -6,12 +6,12 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from sdcd.cartoon import COLUMNS, collect_cartoon
-from sdcd.data import Dataset, write_dataset
+from sdcd.data.dataset import Dataset, write_dataset
 from sdcd.errors import InputError
-from sdcd.experiments import Experiment
+from sdcd.experiments.plan import Experiment
 from sdcd.figures import cartoon
 from sdcd.files import write_json, write_npz
+from sdcd.runs.cartoon import COLUMNS, collect_cartoon
 
 BOUNDS = {"min_d": None, "max_d": None, "max_seeds": None, "shortened": ""}
 EXPERIMENT = Experiment(

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from sdcd.cli import SCORES, main
-from sdcd.data import read_dataset
-from sdcd.edges import read_edges, write_edges
+from sdcd.data.dataset import read_dataset
+from sdcd.data.edges import read_edges, write_edges
 from sdcd.errors import InputError
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -211,7 +211,7 @@ def test_too_small_an_npz_is_refused_too(tmp_path, capsys):
 
 
 def test_methods_are_listed_for_people_and_for_programs(capsys):
-    from sdcd.methods import methods
+    from sdcd.methods.registry import methods
 
     code, out, _ = run(capsys, "methods", "--json")
     listed = json.loads(out)

@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from sdcd.data import Dataset, read_dataset, write_dataset, zeros_and_ones
+from sdcd.data.dataset import Dataset, read_dataset, write_dataset, zeros_and_ones
 from sdcd.errors import InputError
 
 N = 300
@@ -414,7 +414,7 @@ def test_reading_csv_loads_no_heavy_library(tmp_path):
     path = tmp_path / "cells.csv"
     write_csv(path, table())
     program = (
-        "import sys, json; from sdcd.data import read_dataset; read_dataset(sys.argv[1]);"
+        "import sys, json; from sdcd.data.dataset import read_dataset; read_dataset(sys.argv[1]);"
         "print(json.dumps(sorted({m.partition('.')[0] for m in sys.modules})))"
     )
     result = subprocess.run(

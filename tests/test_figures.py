@@ -14,9 +14,9 @@ from matplotlib.colors import to_rgb
 
 import sdcd.figures
 from sdcd.errors import InputError
-from sdcd.experiments import RUN_COLUMNS
 from sdcd.figures import style
 from sdcd.published import published_runs
+from sdcd.runs.table import RUN_COLUMNS
 
 OF_RUNS = (
     "observational",

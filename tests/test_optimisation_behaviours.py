@@ -11,7 +11,7 @@ from sdcd.acyclicity import CONSTRAINTS, spectral_radius
 from sdcd.errors import InputError
 from sdcd.figures.optimisation_behaviours import FLOOR, draw
 from sdcd.graphs import smallest_dag_threshold
-from sdcd.optimisation_behaviours import (
+from sdcd.studies.optimisation_behaviours import (
     OPTIMISED_CONSTRAINTS,
     optimisation_behaviours,
     optimise,

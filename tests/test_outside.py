@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import sdcd.methods
-from sdcd.data import Dataset, write_dataset
+import sdcd.methods.contract
+from sdcd.data.dataset import Dataset, write_dataset
 from sdcd.errors import InputError, MethodFailure
-from sdcd.outside import read_graph, register_outside
-from sdcd.running import run_fit
+from sdcd.fits.run import run_fit
+from sdcd.methods.outside import read_graph, register_outside
+from sdcd.methods.registry import methods
 
 NAMES = ("praf", "p44/42", 'quoted "x", y')
 
@@ -20,7 +21,7 @@ NAMES = ("praf", "p44/42", 'quoted "x", y')
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):
     """What a test registers is forgotten after it."""
-    monkeypatch.setattr(sdcd.methods, "_METHODS", dict(sdcd.methods.methods()))
+    monkeypatch.setattr(sdcd.methods.contract, "REGISTERED", dict(methods()))
 
 
 @pytest.fixture

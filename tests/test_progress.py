@@ -10,9 +10,9 @@ from support.workflow import ROOT
 
 from sdcd.cli import main
 from sdcd.errors import InputError
-from sdcd.experiments import make_plan
+from sdcd.experiments.plan import make_plan
+from sdcd.experiments.progress import clear_second_names, look, page, reasons, write_plan
 from sdcd.files import write_json
-from sdcd.progress import clear_second_names, look, page, reasons, write_plan
 
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
 COMMAND = {"command": ["run", "{input}", "{output}"]}
@@ -30,7 +30,9 @@ SECONDS = {
 def results(tmp_path, monkeypatch):
     """A run of three methods on four data sets that has just started."""
     costs = {key: (seconds, 100.0) for key, seconds in SECONDS.items()}
-    monkeypatch.setattr("sdcd.progress.expected", lambda name, d, n: costs.get((name, d)))
+    monkeypatch.setattr(
+        "sdcd.experiments.progress.expected", lambda name, d, n: costs.get((name, d))
+    )
     config = {
         "scale": "s",
         "methods": ["NOTEARS", "DCDI-G", "own"],

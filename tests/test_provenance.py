@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from sdcd.fingerprint import fingerprint
-from sdcd.provenance import code_of, commit
+from sdcd.fits.fingerprint import fingerprint
+from sdcd.fits.provenance import code_of, commit
 
 
 def git(folder, *arguments):
@@ -18,9 +18,9 @@ def git(folder, *arguments):
 
 def test_the_code_of_a_method_is_its_module_and_what_runs_it():
     code = code_of("sdcd.baselines.gies")
-    assert code["fingerprint"] == fingerprint("sdcd.running", "sdcd.baselines.gies")
+    assert code["fingerprint"] == fingerprint("sdcd.fits.run", "sdcd.baselines.gies")
     assert code["fingerprint"] != code_of("sdcd.baselines.nocurl")["fingerprint"]
-    assert code_of("a.module.of.somebody")["fingerprint"] == fingerprint("sdcd.running")
+    assert code_of("a.module.of.somebody")["fingerprint"] == fingerprint("sdcd.fits.run")
 
 
 @pytest.fixture

@@ -6,19 +6,20 @@ import json
 import numpy as np
 import pytest
 
-import sdcd.methods
+import sdcd.methods.contract
 from sdcd.cli import main
-from sdcd.data import Dataset, write_dataset
+from sdcd.data.dataset import Dataset, write_dataset
 from sdcd.errors import InputError, MethodFailure
-from sdcd.experiments import Experiment, MethodPlan, Plan
+from sdcd.estimator.pruning import DEFAULTS, Pruned, prune
+from sdcd.experiments.origin import check
+from sdcd.experiments.plan import Experiment, MethodPlan, Plan
 from sdcd.files import write_json
-from sdcd.fingerprint import closure
+from sdcd.fits.fingerprint import closure
+from sdcd.fits.provenance import code_of
 from sdcd.graphs import is_acyclic
-from sdcd.methods import Graph, method, methods, register
-from sdcd.origin import check
-from sdcd.provenance import code_of
-from sdcd.pruned import OWN_NAMES, SUFFIX, as_dag, ranked
-from sdcd.pruning import DEFAULTS, Pruned, prune
+from sdcd.methods import Graph, register
+from sdcd.methods.pruned import OWN_NAMES, SUFFIX, as_dag, ranked
+from sdcd.methods.registry import method, methods
 
 
 def data(n=500, d=5):
@@ -46,13 +47,15 @@ def test_every_method_has_a_twin_with_the_same_data_and_defaults():
 def test_a_twin_depends_on_its_method_and_on_pruning_and_the_method_does_not():
     twin = method("NOTEARS+prune")
     found = closure(twin.modules)
-    assert {"sdcd.baselines.notears", "sdcd.pruning", "sdcd.pruned"} <= found
-    assert not {"sdcd.pruning", "sdcd.pruned"} & closure(method("NOTEARS").modules)
+    assert {"sdcd.baselines.notears", "sdcd.estimator.pruning", "sdcd.methods.pruned"} <= found
+    assert not {"sdcd.estimator.pruning", "sdcd.methods.pruned"} & closure(
+        method("NOTEARS").modules
+    )
     assert "sdcd.baselines.dcdi" not in found
 
 
 def test_a_method_registered_later_has_a_twin_too(monkeypatch):
-    monkeypatch.setattr(sdcd.methods, "_METHODS", dict(sdcd.methods._METHODS))
+    monkeypatch.setattr(sdcd.methods.contract, "REGISTERED", dict(sdcd.methods.contract.REGISTERED))
     X = data()
     everything = np.triu(np.ones((5, 5)), 1)
 
@@ -146,9 +149,9 @@ def test_a_pruned_fit_of_this_version_is_taken_over_and_one_of_other_code_is_not
     path = tmp_path / "results/fits/observational/d5_s1_seed0/SDCD-pruned.json"
     record = {"method": chosen.name, "params": chosen.parameters({})}
     (tmp_path / "results/data").mkdir(parents=True)
-    # As sdcd.running writes it.
+    # As sdcd.fits.run writes it.
     write_json(path, {**record, "code": code_of(*chosen.modules)})
     check(plan, tmp_path / "results", tmp_path / "state", adopting=True)
-    write_json(path, {**record, "code": code_of("sdcd.variants")})
+    write_json(path, {**record, "code": code_of("sdcd.methods.variants")})
     with pytest.raises(InputError, match="made by other code"):
         check(plan, tmp_path / "results", tmp_path / "state", adopting=True)

@@ -6,8 +6,8 @@ import torch
 
 from sdcd.errors import InputError
 from sdcd.estimator.model import predict, score
+from sdcd.estimator.pruning import Fitting, _log_density, _Network, prune
 from sdcd.estimator.state import Candidates
-from sdcd.pruning import Fitting, _log_density, _Network, prune
 
 SHORT = Fitting(first_steps=90, steps=40, batch_size=64, learning_rate=1e-2)
 

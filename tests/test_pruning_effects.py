@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sdcd.data import Dataset, write_dataset
-from sdcd.experiments import RUN_COLUMNS
+from sdcd.data.dataset import Dataset, write_dataset
 from sdcd.files import write_npz
-from sdcd.pruned import base_of
-from sdcd.pruning_effects import METRICS, effects, leads, overall, page_section
+from sdcd.methods.pruned import base_of
+from sdcd.report.pruning_effects import METRICS, effects, leads, overall, page_section
+from sdcd.runs.table import RUN_COLUMNS
 
 NOISE = (-2.0, 1.0, 0.0, -1.0, 2.0)
 

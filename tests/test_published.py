@@ -4,10 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sdcd import published, summaries
+from sdcd import published
 from sdcd.errors import InputError
-from sdcd.experiments import RUN_COLUMNS
 from sdcd.published import EXPERIMENTS, published_runs, published_table
+from sdcd.runs import summaries
+from sdcd.runs.table import RUN_COLUMNS
 
 CELL = list(summaries.CELL)
 

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sdcd import report
 from sdcd.errors import InputError
-from sdcd.experiments import STUDIES, exhibits
+from sdcd.experiments.plan import STUDIES, exhibits
 from sdcd.files import write_json
-from sdcd.overview import failures, fit_names
 from sdcd.published import published_runs
-from sdcd.redraw import redraw
+from sdcd.report import page as report
+from sdcd.report.overview import failures, fit_names
+from sdcd.report.redraw import redraw
 
 PLAN = {
     "scale": "tiny <b>",

@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import sdcd.methods
-from sdcd import running
-from sdcd.data import Dataset, write_dataset
+import sdcd.methods.contract
+from sdcd.data.dataset import Dataset, write_dataset
 from sdcd.errors import InputError
-from sdcd.methods import method
-from sdcd.provenance import code_of
-from sdcd.running import load_fit, run_fit
+from sdcd.fits import run as running
+from sdcd.fits.provenance import code_of
+from sdcd.fits.run import load_fit, run_fit
+from sdcd.methods.registry import method
 
 METHODS = """
 import os, signal, subprocess, sys, time, warnings
@@ -126,7 +126,7 @@ def toy_methods(tmp_path_factory):
     yield
     sys.path.remove(str(folder))
     for name in ("toy", "toy-observational", "toy-parts"):
-        del sdcd.methods._METHODS[name]
+        del sdcd.methods.contract.REGISTERED[name]
 
 
 def data(path: Path, intervened: bool = False) -> Path:
@@ -263,7 +263,7 @@ def test_a_fit_ends_with_its_caller(tmp_path):
         import sys
         sys.path[:] = {sys.path!r}
         import toy_methods_of_test_running
-        from sdcd.running import run_fit
+        from sdcd.fits.run import run_fit
         run_fit({str(data(tmp_path / "data.npz"))!r}, "toy", out={str(tmp_path / "fit.npz")!r},
                 settings={{"what": "grandchild", "mark": {str(mark)!r}}})
     """)

@@ -14,10 +14,10 @@ from support.tiny import TINY, configure, rows
 from support.workflow import ROOT, new_clone, snakemake
 
 from sdcd.cli import main as sdcd
-from sdcd.data import read_dataset
+from sdcd.data.dataset import read_dataset
 from sdcd.errors import InputError
-from sdcd.experiments import make_plan
-from sdcd.running import load_fit
+from sdcd.experiments.plan import make_plan
+from sdcd.fits.run import load_fit
 
 SOURCES = [
     path

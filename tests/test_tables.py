@@ -8,11 +8,12 @@ import pandas as pd
 import pytest
 
 import sdcd.tables
-from sdcd import constraint_costs, summaries
 from sdcd.acyclicity import CONSTRAINTS
 from sdcd.errors import InputError
-from sdcd.experiments import RUN_COLUMNS
 from sdcd.published import published_runs, published_table
+from sdcd.runs import summaries
+from sdcd.runs.table import RUN_COLUMNS
+from sdcd.studies import constraint_costs
 from sdcd.tables import _cells, _layout, method_comparison, pst_constraints
 
 OF_RUNS = (

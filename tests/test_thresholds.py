@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sdcd.data import Dataset, write_dataset
-from sdcd.experiments import Experiment
+from sdcd.data.dataset import Dataset, write_dataset
+from sdcd.experiments.plan import Experiment
 from sdcd.figures import style, thresholds_interventional, thresholds_observational
 from sdcd.files import write_json, write_npz
 from sdcd.graphs import dag_trim
 from sdcd.methods import Graph
 from sdcd.metrics import average_precision, n_edges, shd
+from sdcd.runs.thresholds import COLUMNS, GRID, collect_thresholds, fit_rows, own_threshold, steps
 from sdcd.tables import thresholds_observational as numbers
-from sdcd.thresholds import COLUMNS, GRID, collect_thresholds, fit_rows, own_threshold, steps
 
 BOUNDS = {"min_d": None, "max_d": None, "max_seeds": None, "shortened": ""}
 

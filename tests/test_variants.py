@@ -5,12 +5,12 @@ import importlib
 import numpy as np
 import pytest
 
-from sdcd import variants
 from sdcd.errors import MethodFailure
-from sdcd.methods import methods
+from sdcd.methods import variants
+from sdcd.methods.registry import methods
+from sdcd.methods.variants import DIFFERENCES
 from sdcd.metrics import shd
 from sdcd.simulation.paper import simulate
-from sdcd.variants import DIFFERENCES
 
 QUICK = {"epochs_1": 45, "epochs_2": 45, "eta_1": 0.02, "eta_2": 0.02, "batch_size": 64}
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-import sdcd
 from sdcd import verdicts
 from sdcd.errors import InputError
 from sdcd.published import EXPERIMENTS, published_runs, published_table
-from sdcd.verdicts import _claims, _statistics
-from sdcd.verdicts._cells import judge_cells
+from sdcd.verdicts import claims as claims_module
+from sdcd.verdicts import statistics
+from sdcd.verdicts.cells import judge_cells
 
 
 def logs():
@@ -40,7 +40,7 @@ def cells_of(table):
 class TestStatistics:
     @given(st.lists(st.floats(-50, 50), min_size=3, max_size=12).filter(lambda x: np.ptp(x) > 0.1))
     def test_a_sample_agrees_with_scipy(self, values):
-        estimate = _statistics.of_sample(np.array(values))
+        estimate = statistics.of_sample(np.array(values))
         expected = stats.ttest_1samp(values, 1.5, alternative="greater").pvalue
         assert estimate.p_above(1.5) == pytest.approx(expected, abs=1e-9)
         two_sided = stats.ttest_1samp(values, 0).pvalue
@@ -50,54 +50,54 @@ class TestStatistics:
 
     def test_welch_agrees_with_scipy(self):
         values = np.array([10.0, 14, 9, 12])
-        estimate = _statistics.welch(values, 16.0, 3.0, 30)
+        estimate = statistics.welch(values, 16.0, 3.0, 30)
         expected = stats.ttest_ind_from_stats(
             values.mean(), values.std(ddof=1), 4, 16.0, 3.0, 30, equal_var=False
         )
         assert estimate.p_different() == pytest.approx(expected.pvalue)
-        one = _statistics.welch(values, 16.0, math.nan, 30)
+        one = statistics.welch(values, 16.0, math.nan, 30)
         assert one.p_different() == pytest.approx(stats.ttest_1samp(values, 16.0).pvalue)
 
     def test_equivalence_is_two_one_sided_tests(self):
         values = np.array([0.2, -0.4, 0.1, 0.3])
-        estimate = _statistics.of_sample(values)
+        estimate = statistics.of_sample(values)
         lower = stats.ttest_1samp(values, -1, alternative="greater").pvalue
         upper = stats.ttest_1samp(values, 1, alternative="less").pvalue
         assert estimate.p_within(1) == pytest.approx(max(lower, upper))
 
     def test_no_spread_leaves_no_doubt_and_one_value_leaves_all(self):
-        same = _statistics.of_sample(np.array([3.0, 3.0]))
+        same = statistics.of_sample(np.array([3.0, 3.0]))
         assert (same.p_above(0), same.p_below(0), same.p_within(4), same.p_within(3)) == (
             0,
             1,
             0,
             1,
         )
-        single = _statistics.of_sample(np.array([3.0]))
+        single = statistics.of_sample(np.array([3.0]))
         assert math.isnan(single.p_above(0)) and math.isnan(single.p_within(4))
 
     def test_seeds_to_settle_is_the_smallest_number(self):
-        estimate = _statistics.of_sample(np.array([1.0, -1.0, 3.0]))
+        estimate = statistics.of_sample(np.array([1.0, -1.0, 3.0]))
         n = estimate.seeds_to_settle(0.0)
 
         def p(count):
             return stats.t.sf(estimate.value / (estimate.sd / math.sqrt(count)), count - 1)
 
         assert p(n) < 0.05 <= p(n - 1)
-        assert _statistics.of_sample(np.array([1.0, -1.0])).seeds_to_settle(0.0) == 1000
+        assert statistics.of_sample(np.array([1.0, -1.0])).seeds_to_settle(0.0) == 1000
 
     def test_corrections_by_hand(self):
         p = np.array([0.01, 0.04, np.nan, 0.03])
-        assert _statistics.holm(p) == pytest.approx([0.03, 0.06, np.nan, 0.06], nan_ok=True)
-        adjusted = _statistics.benjamini_hochberg(p)
+        assert statistics.holm(p) == pytest.approx([0.03, 0.06, np.nan, 0.06], nan_ok=True)
+        adjusted = statistics.benjamini_hochberg(p)
         assert adjusted == pytest.approx([0.03, 0.04, np.nan, 0.04], nan_ok=True)
 
     @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
     def test_corrections_agree_with_scipy_and_keep_the_order(self, p):
         p = np.array(p)
-        adjusted = _statistics.benjamini_hochberg(p)
+        adjusted = statistics.benjamini_hochberg(p)
         assert adjusted == pytest.approx(stats.false_discovery_control(p))
-        assert (_statistics.holm(p) >= adjusted - 1e-12).all()
+        assert (statistics.holm(p) >= adjusted - 1e-12).all()
 
 
 class TestCells:
@@ -230,16 +230,16 @@ class TestClaims:
         assert len(claims) >= 20
         for claim in claims:
             assert claim.place and claim.quote
-            assert claim.test in _claims.TESTS
+            assert claim.test in claims_module.TESTS
         with open(
-            Path(sdcd.__file__).parent / "claims.csv", encoding="utf-8", newline=""
+            Path(claims_module.__file__).with_name("claims.csv"), encoding="utf-8", newline=""
         ) as stream:
             assert len(list(csv.DictReader(stream))) == len(claims)
 
     def test_every_test_is_used_and_explained(self):
         used = {claim.test for claim in verdicts.read_claims()}
-        assert used == set(_claims.TESTS)
-        assert all(test.__doc__ for test in _claims.TESTS.values())
+        assert used == set(claims_module.TESTS)
+        assert all(test.__doc__ for test in claims_module.TESTS.values())
 
     def test_what_the_logs_show_clearly_is_reproduced(self, of_logs):
         claims = claims_of(of_logs)
@@ -341,9 +341,9 @@ class TestClaims:
         assert claims.loc["cost-log", "verdict"] == "not reproduced"
 
     def test_a_malformed_file_is_refused(self, tmp_path, monkeypatch):
-        bad = Path(sdcd.__file__).parent.joinpath("claims.csv").read_text(encoding="utf-8")
+        bad = Path(claims_module.__file__).with_name("claims.csv").read_text(encoding="utf-8")
         tmp_path.joinpath("claims.csv").write_text(bad.replace(",lower,", ",less,", 1))
-        monkeypatch.setattr(_claims, "files", lambda _: tmp_path)
+        monkeypatch.setattr(claims_module, "files", lambda _: tmp_path)
         with pytest.raises(InputError, match=r"claims\.csv: line 2, unknown test 'less'"):
             verdicts.read_claims()
 

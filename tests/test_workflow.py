@@ -12,11 +12,12 @@ import pytest
 import yaml
 from support.workflow import ROOT, SMOKE, new_clone, planned, snakemake
 
-from sdcd.archive import export, take_in
 from sdcd.errors import FAILURE_STATUSES
-from sdcd.experiments import DERIVED, RUN_COLUMNS, exhibits, make_plan, read_runs
+from sdcd.experiments.plan import DERIVED, exhibits, make_plan
 from sdcd.figures import observational
-from sdcd.redraw import redraw
+from sdcd.report.archive import export, take_in
+from sdcd.report.redraw import redraw
+from sdcd.runs.table import RUN_COLUMNS, read_runs
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 

@@ -13,7 +13,7 @@ import pytest
 from support.tiny import TINY, add_slow_method, configure, fits, rows, started, wait_for
 from support.workflow import begin, copy_of, new_clone, planned, snakemake
 
-from sdcd.progress import look
+from sdcd.experiments.progress import look
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from sdcd import fingerprint as module
-from sdcd.fingerprint import closure, fingerprint
-from sdcd.methods import methods
+from sdcd.fits import fingerprint as module
+from sdcd.fits.fingerprint import closure, fingerprint
+from sdcd.methods.registry import methods
 
 
 @pytest.fixture
@@ -126,11 +126,11 @@ def test_a_module_that_does_not_exist_is_an_error(package):
 
 def test_methods_depend_on_the_contract_and_not_on_each_other():
     # Other tests may have registered outside commands.
-    modules = {method.module for method in methods().values()} - {"sdcd.outside"}
+    modules = {method.module for method in methods().values()} - {"sdcd.methods.outside"}
     assert len(modules) > 5
     for name in modules:
         found = closure([name])
-        assert {"sdcd.methods", "sdcd.errors"} <= found
+        assert {"sdcd.methods.contract", "sdcd.errors"} <= found
         others = modules - {name}
         assert not found & others, f"{name} imports {found & others}"
 
@@ -146,8 +146,8 @@ def test_importing_the_fingerprints_is_light():
 
     heavy = {"torch", "numba", "pandas", "anndata", "matplotlib", "sklearn", "snakemake"}
     code = (
-        "import sys; import sdcd.experiments, sdcd.fingerprint, sdcd.costs, sdcd.methods;"
-        "sdcd.methods.methods(); print(*sys.modules)"
+        "import sys; import sdcd.experiments.plan, sdcd.fits.fingerprint, sdcd.fits.costs;"
+        "from sdcd.methods.registry import methods; methods(); print(*sys.modules)"
     )
     root = Path(module.__file__).resolve().parents[1]
     output = subprocess.run(

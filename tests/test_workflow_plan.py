@@ -11,20 +11,12 @@ import pytest
 import yaml
 from support.workflow import SMOKE, new_clone, snakemake
 
-from sdcd import costs
-from sdcd.configuration import checked
 from sdcd.errors import InputError
-from sdcd.experiments import (
-    DERIVED,
-    FAMILIES,
-    PAPER,
-    STUDIES,
-    DatasetKey,
-    Experiment,
-    exhibits,
-    make_plan,
-)
-from sdcd.methods import methods
+from sdcd.experiments.configuration import checked
+from sdcd.experiments.datasets import DatasetKey
+from sdcd.experiments.plan import DERIVED, FAMILIES, PAPER, STUDIES, Experiment, exhibits, make_plan
+from sdcd.fits import costs
+from sdcd.methods.registry import methods
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
@@ -383,7 +375,7 @@ def test_costs_are_known_for_every_method_of_the_plan():
 def test_expected_costs_pass_through_the_known_points():
     known = {
         int(row["d"]): (float(row["seconds"]), float(row["peak_rss_mb"]))
-        for row in csv.DictReader((ROOT / "sdcd/costs.csv").read_text().splitlines())
+        for row in csv.DictReader((ROOT / "sdcd/fits/costs.csv").read_text().splitlines())
         if row["method"] == "NOTEARS"
     }
     for d, (seconds, memory) in known.items():
@@ -399,7 +391,7 @@ def test_expected_costs_pass_through_the_known_points():
 
 def test_grants_grow_with_the_attempt_up_to_the_limits():
     grants = [costs.grant("SCORE", 20, 10_000, 21_600, 32_000, attempt) for attempt in (1, 2, 3)]
-    # Four times the seconds of sdcd/costs.csv and one and a half times the memory; then twice that.
+    # Four times the seconds of fits/costs.csv and one and a half times the memory; then twice that.
     assert [g.time_limit_s for g in grants] == [4 * 230, 8 * 230, 21_600]
     assert [g.memory_limit_mb for g in grants] == [1.5 * 1721, 3 * 1721, 32_000]
     for grant in grants:
@@ -427,7 +419,7 @@ def test_the_longest_fits_are_started_first(tmp_path):
             path = Path(output[1])
             name = path.stem if rule == "fit" else rule
             priorities.setdefault(name, set()).add(float(priority[1]))
-    # By sdcd/costs.csv, and by the limit of a fit where that is less or nothing is known.
+    # By sdcd/fits/costs.csv, and by the limit of a fit where that is less or nothing is known.
     limit = plan_of(scale="smoke").methods["DAGMA"].time_limit_s
     assert priorities["DAGMA"] == {limit}
     assert min(priorities["DCDI-G"]) > max(priorities["SDCD"])

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
-from sdcd.data import Dataset, write_dataset
+from sdcd.data.dataset import Dataset, write_dataset
 from sdcd.errors import InputError
-from sdcd.experiments import RUN_COLUMNS, DatasetKey, Experiment, read_runs
+from sdcd.experiments.datasets import DatasetKey
+from sdcd.experiments.plan import Experiment
 from sdcd.files import write_json, write_npz
-from sdcd.overview import failures, page, summary
-from sdcd.runs import collect, run_row
+from sdcd.report.overview import failures, page, summary
+from sdcd.runs.collect import collect, run_row
+from sdcd.runs.table import RUN_COLUMNS, read_runs
 
 TRUTH = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], dtype=np.int8)
 LEARNED = np.array([[0, 1, 0], [0, 0, 0], [0, 1, 0]], dtype=np.int8)

@@ -42,7 +42,7 @@ def fit(X, intervened, names, seed, *, checkpoint, python, max_rows, threshold) 
     """
     # Only for its path: it is run by another interpreter. An edit of it is one of this method.
     from sdcd.baselines import _avici_worker
-    from sdcd.outside import OutsideCommand
+    from sdcd.methods.outside import OutsideCommand
 
     folder = Path(checkpoint)
     if not checkpoint:

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from sdcd import summaries
 from sdcd.errors import InputError
 from sdcd.figures import style
+from sdcd.runs import summaries
 
 
 def boxes(metric: str, label: str, **options) -> Callable[[pd.DataFrame], Figure]:
@@ -40,7 +40,7 @@ def boxes_figure(
     runs : DataFrame
         Runs of the interventional experiment.
     metric : str
-        One of :data:`sdcd.summaries.METRICS`.
+        One of :data:`sdcd.runs.summaries.METRICS`.
     label : str
         Of the metric's axis, with its unit.
     methods, sparsities : sequence, optional

@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sdcd import summaries
 from sdcd.errors import InputError
 from sdcd.figures import style
+from sdcd.runs import summaries
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Panel:
     Attributes
     ----------
     metric : str
-        One of :data:`sdcd.summaries.METRICS`.
+        One of :data:`sdcd.runs.summaries.METRICS`.
     label : str
         Of the metric's axis, with its unit.
     title : str
@@ -64,8 +64,8 @@ def small_and_large(metric: str, label: str, **options) -> list[Panel]:
 def published_cells(experiment: str, metric: str) -> pd.DataFrame:
     """Published mean and sd of each cell: SHD from the paper's table, the rest from the logs.
 
-    Columns are :data:`~sdcd.summaries.CELL`, ``mean`` and ``sd``; empty if the authors published
-    nothing for the metric.
+    Columns are :data:`~sdcd.runs.summaries.CELL`, ``mean`` and ``sd``; empty if the authors
+    published nothing for the metric.
     """
     from sdcd import published
 
@@ -92,7 +92,7 @@ def draw_curves(
     axes : Axes
         The panel.
     cells : DataFrame
-        Ours, from :func:`sdcd.summaries.summarise`, one setting per method and d.
+        Ours, from :func:`sdcd.runs.summaries.summarise`, one setting per method and d.
     published : DataFrame
         From :func:`published_cells`.
     methods : sequence of str
@@ -236,7 +236,7 @@ def curves_figure(
     Parameters
     ----------
     runs : DataFrame
-        Runs of ours (columns ``sdcd.experiments.RUN_COLUMNS``).
+        Runs of ours (columns ``sdcd.runs.table.RUN_COLUMNS``).
     rows : sequence of sequence of Panel
         The panels, row by row. One without any run of ours is left out.
     experiment : str

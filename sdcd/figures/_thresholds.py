@@ -30,7 +30,7 @@ def thresholds_figure(table: pd.DataFrame, title: str) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        A table of thresholds (columns ``sdcd.thresholds.COLUMNS``).
+        A table of thresholds (columns ``sdcd.runs.thresholds.COLUMNS``).
     title : str
         What kind of data it is of; "not in the paper" is added.
 

@@ -27,7 +27,7 @@ def draw(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        A row for each ordered pair of variables (columns ``sdcd.cartoon.COLUMNS``).
+        A row for each ordered pair of variables (columns ``sdcd.runs.cartoon.COLUMNS``).
 
     Returns
     -------

@@ -43,7 +43,8 @@ def draw(records: "Sequence[dict] | DataFrame") -> Figure:
     Parameters
     ----------
     records : sequence of dict, or DataFrame
-        What :func:`sdcd.asymptotics.constraint_asymptotics` returns, or the same read from a table.
+        What :func:`sdcd.studies.constraint_asymptotics.constraint_asymptotics` returns, or the
+        same read from a table.
 
     Returns
     -------

@@ -19,7 +19,7 @@ from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
 from matplotlib.path import Path as Curve
 from matplotlib.textpath import TextPath
 
-from sdcd.edges import edge_list
+from sdcd.data.edges import edge_list
 from sdcd.figures import style
 
 MAX_EDGES = 120

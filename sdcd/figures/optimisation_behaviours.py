@@ -30,8 +30,8 @@ def draw(records: "Sequence[dict] | DataFrame") -> Figure:
     Parameters
     ----------
     records : sequence of dict, or DataFrame
-        What :func:`sdcd.optimisation_behaviours.optimisation_behaviours` returns, or the same read
-        from a table.
+        What :func:`sdcd.studies.optimisation_behaviours.optimisation_behaviours` returns, or the
+        same read from a table.
 
     Returns
     -------

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from sdcd.errors import InputError
-from sdcd.experiments import RUN_COLUMNS
+from sdcd.runs.table import RUN_COLUMNS
 
 EXPERIMENTS = (
     "observational",
@@ -94,9 +94,9 @@ def published_runs(experiment: str, *, complete: bool = False) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns :data:`~sdcd.experiments.RUN_COLUMNS`, one row per run, sorted by cell and seed.
-        What the logs do not hold (``shd_cpdag``, ``average_precision``, ``is_dag``, ...) is NaN.
-        ``f1`` is computed from precision and recall. A run that did not finish has status
+        Columns :data:`~sdcd.runs.table.RUN_COLUMNS`, one row per run, sorted by cell and
+        seed. What the logs do not hold (``shd_cpdag``, ``average_precision``, ``is_dag``, ...) is
+        NaN. ``f1`` is computed from precision and recall. A run that did not finish has status
         ``error``, its logged state as the reason, and no metrics. In the DCDI simulations ``seed``
         is the number of the graph, 1 to 10, and SHD is the only metric.
 

@@ -18,7 +18,7 @@ Both networks have one hidden layer and a linear output, weights N(0, 1), and bi
 
 import numpy as np
 
-from sdcd.data import Dataset
+from sdcd.data.dataset import Dataset
 from sdcd.errors import InputError
 
 MECHANISMS = ("L", "NL-Add", "NL-NN")

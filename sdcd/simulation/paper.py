@@ -22,7 +22,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from sdcd.data import Dataset
+from sdcd.data.dataset import Dataset
 from sdcd.errors import InputError
 
 HIDDEN_UNITS = 100

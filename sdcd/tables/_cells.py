@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from sdcd import published, summaries
+from sdcd import published
+from sdcd.runs import summaries
 
 COLUMNS = (
     *summaries.CELL,
@@ -47,7 +48,8 @@ def compare(
     DataFrame
         Columns :data:`COLUMNS`, the paper's methods first and in its order, then ours. ``mean``,
         ``sd``, ``n``, ``status``, ``reason`` and ``shortened`` are of our runs as
-        :func:`sdcd.summaries.summarise` gives them, with status ``not_run`` where there are none.
+        :func:`sdcd.runs.summaries.summarise` gives them, with status ``not_run`` where there are
+        none.
         ``published_*`` are the paper's (status ``absent`` where its table has no such cell), and
         ``difference``, ``low``, ``high``, ``n_pairs`` the mean of ours - published over the seeds
         that both have, with its 95 % confidence interval.

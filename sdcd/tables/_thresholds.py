@@ -35,7 +35,7 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     table : DataFrame
-        A table of thresholds (columns ``sdcd.thresholds.COLUMNS``).
+        A table of thresholds (columns ``sdcd.runs.thresholds.COLUMNS``).
 
     Returns
     -------
@@ -69,7 +69,7 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
 
 def layout(cells: pd.DataFrame, caption: str) -> Layout:
     """What :func:`summarise` returns as a printable table; the best of each setting is bold."""
-    from sdcd.pruned import base_of
+    from sdcd.methods.pruned import base_of
 
     interventions = (cells["fraction"] > 0).any()
     rows, best = [], set()

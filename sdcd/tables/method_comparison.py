@@ -50,7 +50,7 @@ def build(costs: pd.DataFrame, *, d: int = 20) -> pd.DataFrame:
     Parameters
     ----------
     costs : DataFrame
-        From :func:`sdcd.constraint_costs.constraint_costs`: columns ``constraint``, ``d``,
+        From :func:`sdcd.studies.constraint_costs.constraint_costs`: columns ``constraint``, ``d``,
         ``seconds``.
     d : int, default 20
         Length of the cycle on which growth is measured.
@@ -64,7 +64,7 @@ def build(costs: pd.DataFrame, *, d: int = 20) -> pd.DataFrame:
         registry; ``expressive``, ``model``; the paper's ``paper_stable``, ``paper_cost``,
         ``paper_interventions``, ``paper_expressive``; and ``cycle``, ``sizes``.
     """
-    from sdcd.methods import method as registered
+    from sdcd.methods.registry import method as registered
     from sdcd.verdicts import fitted_exponent
 
     rows = []

@@ -27,9 +27,9 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from sdcd.verdicts._cells import judge_cells
-from sdcd.verdicts._claims import fitted_exponent, judge_claims, read_claims
-from sdcd.verdicts._page import (
+from sdcd.verdicts.cells import judge_cells
+from sdcd.verdicts.claims import fitted_exponent, judge_claims, read_claims
+from sdcd.verdicts.page import (
     COLUMNS,
     VERDICTS,
     badge,

@@ -15,13 +15,14 @@ sys.path.insert(0, str(ROOT))
 # Scripts run with the Python that runs Snakemake, also where its environment is not activated.
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))
 
-from sdcd.costs import expected, grant
+from sdcd.fits.costs import expected, grant
 from sdcd.errors import InputError
-from sdcd.experiments import DATASET_PATTERN, DERIVED, STUDIES, DatasetKey, exhibits, make_plan
-from sdcd.fingerprint import fingerprint
-from sdcd.methods import methods as registered_methods
-from sdcd.origin import check, sign, signed
-from sdcd.progress import clear_second_names, look, reasons, without_room, write_plan
+from sdcd.experiments.datasets import DATASET_PATTERN, DatasetKey
+from sdcd.experiments.plan import DERIVED, STUDIES, exhibits, make_plan
+from sdcd.fits.fingerprint import fingerprint
+from sdcd.methods.registry import methods as registered_methods
+from sdcd.experiments.origin import check, sign, signed
+from sdcd.experiments.progress import clear_second_names, look, reasons, without_room, write_plan
 
 # A job of a scheduler reads these rules again, when config.yaml may have been edited: it gets what
 # the run began with.

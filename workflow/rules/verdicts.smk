@@ -24,6 +24,6 @@ rule verdicts:
         mem_mb=2000,
         runtime=30,
     params:
-        code=code("verdicts.py", data=(*PUBLISHED, ROOT / "sdcd/claims.csv")),
+        code=code("verdicts.py", data=(*PUBLISHED, ROOT / "sdcd/verdicts/claims.csv")),
     shell:
         "python workflow/scripts/verdicts.py --out {output.csv:q} {input:q} 2> {log:q}"

@@ -4,8 +4,9 @@ import argparse
 
 import _script
 
-from sdcd.experiments import Experiment, write_runs
-from sdcd.runs import collect
+from sdcd.experiments.plan import Experiment
+from sdcd.runs.collect import collect
+from sdcd.runs.table import write_runs
 
 
 def main() -> None:

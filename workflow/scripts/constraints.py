@@ -7,7 +7,8 @@ import json
 import _script
 import pandas as pd
 
-from sdcd.experiments import STUDIES, write_runs
+from sdcd.experiments.plan import STUDIES
+from sdcd.runs.table import write_runs
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ import importlib
 
 import _script
 
-from sdcd.experiments import DERIVED, Experiment
+from sdcd.experiments.plan import DERIVED, Experiment
 from sdcd.files import atomic_path
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import _script
 
-from sdcd.experiments import read_runs
 from sdcd.figures import style
+from sdcd.runs.table import read_runs
 
 
 def main() -> None:

@@ -23,8 +23,8 @@ import _script
 
 from sdcd.errors import InputError
 from sdcd.files import atomic_path, read_json, read_npz
-from sdcd.provenance import digest
-from sdcd.running import run_fit
+from sdcd.fits.provenance import digest
+from sdcd.fits.run import run_fit
 
 
 def main() -> None:
@@ -59,7 +59,7 @@ def main() -> None:
     a = parser.parse_args()
 
     if a.outside is not None:
-        from sdcd.outside import register_outside
+        from sdcd.methods.outside import register_outside
 
         register_outside(a.outside)
     granted_s = _smaller(a.granted_s, a.time_limit_s)

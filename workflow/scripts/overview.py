@@ -5,9 +5,9 @@ import argparse
 import _script
 import pandas as pd
 
-from sdcd.experiments import read_runs
 from sdcd.files import atomic_path
-from sdcd.overview import failures, page
+from sdcd.report.overview import failures, page
+from sdcd.runs.table import read_runs
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import _script
 
 from sdcd.files import atomic_path, write_json
-from sdcd.report import page
+from sdcd.report.page import page
 
 
 def main() -> None:

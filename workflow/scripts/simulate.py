@@ -4,7 +4,7 @@ import argparse
 
 import _script
 
-from sdcd.data import write_dataset
+from sdcd.data.dataset import write_dataset
 
 
 def main() -> None:

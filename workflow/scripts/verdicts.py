@@ -5,7 +5,7 @@ from pathlib import Path
 
 import _script
 
-from sdcd.experiments import read_runs
+from sdcd.runs.table import read_runs
 from sdcd.verdicts import judge, write
 
 

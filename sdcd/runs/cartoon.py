@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from sdcd.errors import InputError
-from sdcd.experiments import Experiment
-from sdcd.runs import fits_with_truth
+from sdcd.experiments.plan import Experiment
+from sdcd.runs.collect import fits_with_truth
 
 COLUMNS = (
     *("method", "d", "s", "fraction", "seed", "tau_1", "tau_2"),

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from sdcd import overview, report, verdicts
-from sdcd.experiments import FAMILIES, exhibits
+from sdcd import verdicts
+from sdcd.experiments.plan import FAMILIES, exhibits
 from sdcd.files import atomic_path
+from sdcd.report import overview
+from sdcd.report import page as report
 
 
 def redraw(results: str | Path, out: str | Path) -> list[Path]:

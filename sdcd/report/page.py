@@ -18,12 +18,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from sdcd import overview, pruning_effects, verdicts
+from sdcd import verdicts
 from sdcd.errors import InputError
-from sdcd.experiments import DERIVED, FAMILIES, STUDIES, exhibits, read_runs
+from sdcd.experiments.plan import DERIVED, FAMILIES, STUDIES, exhibits
 from sdcd.files import read_json
+from sdcd.report import overview, pruning_effects
+from sdcd.runs.table import read_runs
 
-CAPTIONS = Path(__file__).resolve().parents[1] / "workflow" / "report"
+CAPTIONS = Path(__file__).resolve().parents[2] / "workflow" / "report"
 """Where the captions are, ``fig_{name}.rst`` and ``table_{name}.rst``."""
 
 PAPER_ORDER = (
@@ -137,7 +139,7 @@ def page(
 
 
 def read_plan(results: str | Path) -> Mapping[str, object]:
-    """What ``plan.json`` says that was run (see :meth:`sdcd.experiments.Plan.to_json`), or {}."""
+    """What ``plan.json`` says was run (:meth:`sdcd.experiments.plan.Plan.to_json`), or {}."""
     path = Path(results) / "plan.json"
     plan = read_json(path) if path.exists() else {}
     types = {"scale": str, "n_observational": int, "n_per_intervention": int}
@@ -183,7 +185,7 @@ def read_verdicts(path: str | Path) -> pd.DataFrame:
 
 
 def read_records(results: str | Path, names: Sequence[str]) -> list[dict]:
-    """The records of the fits with these names (see :func:`sdcd.overview.fit_names`) that exist."""
+    """The records that exist of the fits with these names (:func:`.overview.fit_names`)."""
     paths = (Path(results) / "fits" / f"{name}.json" for name in dict.fromkeys(names))
     records = [(path, read_json(path)) for path in paths if path.exists()]
     for path, record in records:
@@ -422,7 +424,7 @@ def _exhibits(drawn: Path, tables: Mapping, captions: str | Path) -> list[_Exhib
 
 def _title(kind: str, name: str) -> str:
     """The first line of the docstring of the module that makes it, without what is in brackets."""
-    source = Path(__file__).parent / kind / f"{name}.py"
+    source = Path(__file__).parents[1] / kind / f"{name}.py"
     line = (ast.get_docstring(ast.parse(source.read_bytes())) or name).partition("\n")[0]
     return re.sub(r"\s*\([^()]*\)", "", line).removesuffix(".")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from sdcd.files import atomic_path
-from sdcd.verdicts._claims import RATIO_METRICS
+from sdcd.verdicts.claims import RATIO_METRICS
 
 VERDICTS = ("reproduced", "not reproduced", "inconclusive", "not run")
 """The four answers."""

@@ -6,7 +6,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from sdcd.fingerprint import PACKAGE, fingerprint
+from sdcd.fits.fingerprint import PACKAGE, fingerprint
 
 
 def code_of(*modules: str) -> dict[str, str | None]:
@@ -16,11 +16,11 @@ def code_of(*modules: str) -> dict[str, str | None]:
     -------
     dict
         ``fingerprint``: that of the modules and of the module that runs fits (see
-        :mod:`sdcd.fingerprint`); a module outside this package does not count. ``commit``: see
+        :mod:`sdcd.fits.fingerprint`); a module outside this package does not count. ``commit``: see
         :func:`commit`.
     """
     own = [module for module in modules if module.partition(".")[0] == PACKAGE.name]
-    return {"fingerprint": fingerprint("sdcd.running", *own), "commit": commit()}
+    return {"fingerprint": fingerprint("sdcd.fits.run", *own), "commit": commit()}
 
 
 @cache

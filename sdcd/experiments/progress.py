@@ -13,10 +13,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sdcd.costs import expected
 from sdcd.errors import InputError
-from sdcd.experiments import Plan
+from sdcd.experiments.plan import Plan
 from sdcd.files import read_json, write_json
+from sdcd.fits.costs import expected
 
 PLAN_FILE = "progress.json"
 
@@ -38,7 +38,8 @@ class MethodProgress:
     waiting : int
         The rest.
     hours_left : float
-        Core-hours, by ``sdcd/costs.csv``, of all that are not done; a running fit counts in full.
+        Core-hours, by ``sdcd/fits/costs.csv``, of all that are not done; a running fit counts in
+        full.
     unknown : int
         Those of them whose cost is not known.
     """
@@ -156,7 +157,7 @@ def page(progress: Progress) -> str:
         f"{progress.results}: {progress.total('done'):,} of {n:,} fits done "
         f"({progress.total('failed'):,} failed), {progress.total('running'):,} running, "
         f"{progress.total('stopped'):,} stopped, {progress.total('waiting'):,} waiting",
-        f"left: about {progress.total('hours_left'):.2f} core-hours by sdcd/costs.csv",
+        f"left: about {progress.total('hours_left'):.2f} core-hours by sdcd/fits/costs.csv",
     ]
     if progress.total("unknown"):
         lines[-1] += f", and {progress.total('unknown'):,} fits of unknown cost"

@@ -20,11 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from sdcd.experiments import Experiment
+from sdcd.experiments.plan import Experiment
 from sdcd.graphs import dag_trim, dag_trim_edges
 from sdcd.methods import Graph
 from sdcd.metrics import average_precision, n_edges, shd
-from sdcd.runs import fits_with_truth
+from sdcd.runs.collect import fits_with_truth
 
 GRID = tuple(float(f"{t:.4g}") for t in np.logspace(-3, 2, 76))
 """Thresholds of the curves: 15 in each factor of ten, from 0.001 to 100."""

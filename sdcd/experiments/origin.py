@@ -12,10 +12,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from sdcd.errors import InputError
-from sdcd.experiments import Plan
+from sdcd.experiments.plan import Plan
 from sdcd.files import atomic_path, read_json
-from sdcd.methods import methods
-from sdcd.provenance import code_of
+from sdcd.fits.provenance import code_of
+from sdcd.methods.registry import methods
 
 TOKEN = ".made_by"
 

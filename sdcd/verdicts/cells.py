@@ -6,9 +6,10 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from sdcd import published, summaries
-from sdcd.verdicts import _statistics
-from sdcd.verdicts._statistics import ALPHA
+from sdcd import published
+from sdcd.runs import summaries
+from sdcd.verdicts import statistics
+from sdcd.verdicts.statistics import ALPHA
 
 FLOOR = 0.5
 """Smallest margin, in edges: below it, differences are of rounding."""
@@ -136,14 +137,14 @@ def _judge_cell(printed, ours, pairs, log) -> dict:
     result = {"margin": margin, "verdict": "", "note": "", "all_paired": False}
     if pairs is not None and len(pairs):
         differences = pairs["difference"].to_numpy(dtype=float)
-        estimate = _statistics.of_sample(differences)
+        estimate = statistics.of_sample(differences)
         result["test"] = f"paired by seed, {len(pairs)} pairs"
         result["all_paired"] = log is not None and len(pairs) == log["n"]
         if not differences.any():
             # Nothing is left to chance: the same numbers on the same data.
             result |= {"verdict": "reproduced", "note": "Identical to the log on every data set."}
     else:
-        estimate = _statistics.welch(
+        estimate = statistics.welch(
             finished["shd"].to_numpy(dtype=float), printed["mean"], printed["sd"], printed["n"]
         )
         result["test"] = (
@@ -204,7 +205,7 @@ def _decide(cells: pd.DataFrame) -> pd.DataFrame:
     for column in ("p_support", "p_refute"):
         if column not in cells:
             cells[column] = np.nan
-        cells[column] = _statistics.benjamini_hochberg(cells[column].to_numpy(dtype=float))
+        cells[column] = statistics.benjamini_hochberg(cells[column].to_numpy(dtype=float))
     for column in ("estimate", "low", "high", "effect_size", "margin", "seeds_needed"):
         if column not in cells:
             cells[column] = np.nan

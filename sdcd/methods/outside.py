@@ -16,11 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sdcd.data import Dataset, write_dataset
-from sdcd.edges import edges_from_rows, number, read_rows
+from sdcd.data.dataset import Dataset, write_dataset
+from sdcd.data.edges import edges_from_rows, number, read_rows
 from sdcd.errors import InputError, MethodFailure
 from sdcd.files import read_npz
-from sdcd.methods import Graph, Method, method, methods, register
+from sdcd.methods.contract import Graph, Method, register
+from sdcd.methods.registry import method, methods
 
 INPUTS = ("input", "input_csv", "intervened_csv")
 PLACEHOLDERS = (*INPUTS, "output", "seed", "threads", "n", "d")

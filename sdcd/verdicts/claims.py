@@ -16,10 +16,11 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-from sdcd import published, summaries
+from sdcd import published
 from sdcd.errors import InputError
-from sdcd.verdicts import _statistics
-from sdcd.verdicts._statistics import ALPHA, Estimate
+from sdcd.runs import summaries
+from sdcd.verdicts import statistics
+from sdcd.verdicts.statistics import ALPHA, Estimate
 
 RATIO_METRICS = ("shd", "shd_cpdag", "n_edges", "seconds")
 """Metrics compared by their ratio, on the scale of log(1 + x); others by their difference."""
@@ -158,7 +159,7 @@ def read_claims() -> list[Claim]:
     InputError
         If a row has an unknown test, a duplicate name or a threshold that is no number.
     """
-    with (files("sdcd") / "claims.csv").open(encoding="utf-8") as stream:
+    with (files("sdcd.verdicts") / "claims.csv").open(encoding="utf-8") as stream:
         table = pd.read_csv(stream, dtype=str, keep_default_na=False)
     if tuple(table.columns) != CLAIM_COLUMNS:
         raise InputError(f"claims.csv: columns are {', '.join(table)}, expected {CLAIM_COLUMNS}")
@@ -189,7 +190,7 @@ def judge_claims(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     rows = [_judge_claim(claim, runs) for claim in read_claims()]
     table = pd.DataFrame(rows)
     for column in ("p_support", "p_refute"):
-        table[column] = _statistics.benjamini_hochberg(table[column].to_numpy(dtype=float))
+        table[column] = statistics.benjamini_hochberg(table[column].to_numpy(dtype=float))
     tested = table["_outcome"].notna()
     for index in table.index[tested]:
         row = table.loc[index]
@@ -370,7 +371,7 @@ def _compare_group(data, book, method, other, members, metric, rule, scope):
     values = np.array([np.mean(differences[key]) for key in sorted(differences)])
     if rule(None)[2] != "within":
         values = values - (math.log(threshold) if ratio else threshold)
-    return _one_sided(_statistics.of_sample(values), rule, ratio, threshold)
+    return _one_sided(statistics.of_sample(values), rule, ratio, threshold)
 
 
 @dataclass(frozen=True)
@@ -406,12 +407,12 @@ def _against_published(data, values, other, members, metric, rule):
     threshold, kind = data.claim.threshold, rule(None)[2]
     ratio = metric in RATIO_METRICS
     if kind == "within":
-        estimate = _statistics.welch(values, row["mean"], row["sd"], row["n"])
+        estimate = statistics.welch(values, row["mean"], row["sd"], row["n"])
         margin = (threshold - 1) * row["mean"] if ratio else threshold
         return _judged(estimate, margin, "within", estimate.value, estimate.interval())
     factor, shift = (threshold, 0.0) if ratio else (1.0, threshold)
     mean, sd = factor * row["mean"] + shift, factor * row["sd"]
-    estimate = _statistics.welch(values, mean, sd, row["n"])
+    estimate = statistics.welch(values, mean, sd, row["n"])
     low, high = estimate.interval()
     base = row["mean"]
     if ratio:
@@ -464,7 +465,7 @@ def _combine(data: _Data, comparisons: list[_Comparison], expected: int) -> Outc
     if not comparisons:
         return Outcome(0, expected)
     support = np.array([comparison.p_support for comparison in comparisons])
-    refute = _statistics.holm(np.array([comparison.p_refute for comparison in comparisons]))
+    refute = statistics.holm(np.array([comparison.p_refute for comparison in comparisons]))
     open_ = [
         comparison.seeds
         for comparison, adjusted in zip(comparisons, refute, strict=True)
@@ -512,10 +513,10 @@ def _against_number(data: _Data, kind: str, scale: Callable, failed_counts: bool
         count += 1
         values, unit = finished[metric].astype(float).to_numpy(), scale(key)
         if metric in RATIO_METRICS:
-            estimate = _statistics.of_sample(np.log1p(values) - math.log1p(threshold * unit))
+            estimate = statistics.of_sample(np.log1p(values) - math.log1p(threshold * unit))
             shown = [threshold * math.exp(x) for x in (estimate.value, *estimate.interval())]
         else:
-            estimate = _statistics.of_sample(values - threshold)
+            estimate = statistics.of_sample(values - threshold)
             shown = [threshold + x for x in (estimate.value, *estimate.interval())]
         comparison = _judged(estimate, 0.0, kind, shown[0], shown[1:])
         comparison.where = where
@@ -827,13 +828,13 @@ def _slopes(data: _Data) -> tuple[list[tuple[str, Estimate]], int]:
                 x = runs["fraction"] - runs["fraction"].mean()
                 slopes.append(float(x @ np.log1p(runs[metric].astype(float)) / (x @ x)))
         if slopes:
-            found.append((f"{key[0]} d={key[1]}, s={key[2]}", _statistics.of_sample(slopes)))
+            found.append((f"{key[0]} d={key[1]}, s={key[2]}", statistics.of_sample(slopes)))
     return found, len(wanted)
 
 
 def _trend(slopes) -> tuple[float, int, float, str]:
     down = sum(estimate.value < 0 for _, estimate in slopes)
-    rises = _statistics.holm(np.array([estimate.p_above(0) for _, estimate in slopes]))
+    rises = statistics.holm(np.array([estimate.p_above(0) for _, estimate in slopes]))
     where, steepest = max(slopes, key=lambda item: item[1].value)
     known = rises[~np.isnan(rises)]
     p_up = float(known.min()) if len(known) else math.nan

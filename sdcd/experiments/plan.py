@@ -7,23 +7,19 @@ every job.
 """
 
 import ast
-import hashlib
-import io
 import itertools
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
 
-from sdcd.configuration import checked, closest
 from sdcd.errors import InputError
-from sdcd.files import atomic_path
+from sdcd.experiments.configuration import checked, closest
+from sdcd.experiments.datasets import DatasetKey
 from sdcd.methods import Method
-from sdcd.methods import methods as registered_methods
-from sdcd.outside import register_outside
+from sdcd.methods.outside import register_outside
+from sdcd.methods.registry import methods as registered_methods
 
 FAMILIES = {
     "observational": "observational",
@@ -36,109 +32,23 @@ FAMILIES = {
 """The experiments that compare methods, each with the family of data sets that it uses."""
 
 STUDIES = {
-    "constraint_asymptotics": ("sdcd.asymptotics", "constraint_asymptotics"),
-    "constraint_costs": ("sdcd.constraint_costs", "constraint_costs"),
-    "optimisation_behaviours": ("sdcd.optimisation_behaviours", "optimisation_behaviours"),
+    "constraint_asymptotics": ("sdcd.studies.constraint_asymptotics", "constraint_asymptotics"),
+    "constraint_costs": ("sdcd.studies.constraint_costs", "constraint_costs"),
+    "optimisation_behaviours": ("sdcd.studies.optimisation_behaviours", "optimisation_behaviours"),
 }
 """Studies of the acyclicity constraints alone, each with the module and the function that makes its
 table (a list of records) from the sizes in the configuration."""
 
 DERIVED = {
-    "thresholds_observational": ("sdcd.thresholds", "collect_thresholds", "observational"),
-    "thresholds_interventional": ("sdcd.thresholds", "collect_thresholds", "interventional"),
-    "cartoon": ("sdcd.cartoon", "collect_cartoon", "interventional"),
+    "thresholds_observational": ("sdcd.runs.thresholds", "collect_thresholds", "observational"),
+    "thresholds_interventional": ("sdcd.runs.thresholds", "collect_thresholds", "interventional"),
+    "cartoon": ("sdcd.runs.cartoon", "collect_cartoon", "interventional"),
 }
 """Tables that are made from the matrices of an experiment's fits: the module and the function that
 makes each, and the experiment. See :meth:`Plan.derived`."""
 
 PAPER = {"n_observational": 10_000, "n_per_intervention": 500, "time_limit_s": 21_600}
 """What the paper used where a scale may shorten: rows, rows per intervention, seconds per fit."""
-
-RUN_COLUMNS = (
-    "experiment",
-    "method",
-    "d",
-    "s",
-    "fraction",
-    "mechanism",
-    "seed",
-    "status",
-    "reason",
-    "shortened",
-    "shd",
-    "shd_cpdag",
-    "precision",
-    "recall",
-    "f1",
-    "average_precision",
-    "n_edges",
-    "is_dag",
-    "seconds",
-    "peak_rss_mb",
-    "stage1_epochs",
-    "stage1_mask_density",
-    "stage1_mask_recall",
-    "stage2_epochs",
-    "last_gamma",
-)
-"""Columns of a table of runs, ours or the published logs', one row per fit."""
-
-
-@dataclass(frozen=True, order=True)
-class DatasetKey:
-    """What names a data set completely.
-
-    Attributes
-    ----------
-    family : "observational", "interventional" or "dcdi"
-        The generator; the interventional family has interventions and a fraction of them kept.
-    d, s : int
-        Variables, and edges per variable (for ``dcdi`` its expected value).
-    seed : int
-        Seed of the graph, the mechanisms and the noise.
-    fraction : float
-        Share of the single-target interventions that is kept (interventional family).
-    mechanism : str
-        ``L``, ``NL-Add`` or ``NL-NN`` (dcdi family).
-    """
-
-    family: str
-    d: int
-    s: int
-    seed: int
-    fraction: float = 0.0
-    mechanism: str = ""
-
-    @cached_property
-    def name(self) -> str:
-        """The data set's path without suffix, such as ``interventional/d20_s2_f0.25_seed0``."""
-        if self.family == "interventional":
-            return f"interventional/d{self.d}_s{self.s}_f{self.fraction:g}_seed{self.seed}"
-        prefix = f"{self.mechanism}_" if self.family == "dcdi" else ""
-        return f"{self.family}/{prefix}d{self.d}_s{self.s}_seed{self.seed}"
-
-    @classmethod
-    def parse(cls, name: str) -> "DatasetKey":
-        """The key with this name; :class:`InputError` if there is none."""
-        match = re.fullmatch(DATASET_PATTERN, name)
-        if match is None:
-            raise InputError(
-                f"data set {name!r}: expected a name such as observational/d20_s4_seed3"
-            )
-        family, mechanism, d, s, fraction, seed = match.groups()
-        key = cls(
-            family, int(d), int(s), int(seed), float(fraction or 0), (mechanism or "").rstrip("_")
-        )
-        if key.name != name:
-            raise InputError(f"data set {name!r}: expected it to be written {key.name!r}")
-        return key
-
-
-DATASET_PATTERN = (
-    r"(observational|interventional|dcdi)/"
-    r"((?:L|NL-Add|NL-NN)_)?d(\d+)_s(\d+)(?:_f([0-9.]+))?_seed(\d+)"
-)
-"""Matches the names of data sets."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +75,7 @@ class MethodPlan:
         If the first stage is computed in jobs of their own: ``targets_per_job``, and ``min_d``
         where smaller data sets are not scattered.
     outside : dict or None
-        The outside command, as :func:`sdcd.outside.register_outside` takes it.
+        The outside command, as :func:`sdcd.methods.outside.register_outside` takes it.
     shortened : str
         In words, what differs from the paper in every fit; empty if nothing does.
     """
@@ -531,7 +441,7 @@ def exhibits(kind: str) -> dict[str, tuple[str, ...]]:
         Names of the modules, sorted, with their experiments.
     """
     found = {}
-    for path in sorted((Path(__file__).parent / kind).glob("[!_]*.py")):
+    for path in sorted((Path(__file__).parents[1] / kind).glob("[!_]*.py")):
         tree = ast.parse(path.read_bytes())
         functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
         constants = {
@@ -544,46 +454,3 @@ def exhibits(kind: str) -> dict[str, tuple[str, ...]]:
         stated = constants.get("EXPERIMENTS")
         found[path.stem] = (path.stem,) if stated is None else tuple(ast.literal_eval(stated))
     return found
-
-
-def write_runs(path: str | Path, table) -> None:
-    """Write a table of runs, or of a study (DataFrame), and beside it its SHA-256.
-
-    A table that has lost its last rows looks like any other; the digest (``{path}.sha256``, as
-    ``sha256sum --check`` reads it) tells :func:`read_runs`.
-    """
-    path = Path(path)
-    text = table.to_csv(index=False, lineterminator="\n").encode()
-    digest = hashlib.sha256(text).hexdigest()
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(text)
-    with atomic_path(f"{path}.sha256") as temporary:
-        temporary.write_text(f"{digest}  {path.name}\n", encoding="utf-8")
-
-
-def read_runs(path: str | Path):
-    """Read a table of runs, or of a study, as :func:`write_runs` writes it.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Only empty cells are missing values: the status ``nan`` is a text like any other.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, or it is not what its digest says; without one it is taken as
-        it is.
-    """
-    import pandas as pd
-
-    try:
-        text = Path(path).read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    beside = Path(f"{path}.sha256")
-    if beside.exists():
-        found, expected = hashlib.sha256(text).hexdigest(), beside.read_text().split()[:1]
-        if [found] != expected:
-            raise InputError(f"{path}: changed or cut off since it was written")
-    return pd.read_csv(io.BytesIO(text), keep_default_na=False, na_values=[""])

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import pandas as pd
 
 from sdcd.errors import InputError
-from sdcd.experiments import FAMILIES, DatasetKey
+from sdcd.experiments.datasets import DatasetKey
+from sdcd.experiments.plan import FAMILIES
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto;
@@ -25,7 +26,7 @@ def failures(runs: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     runs : DataFrame
-        Columns :data:`sdcd.experiments.RUN_COLUMNS`, of any number of experiments.
+        Columns :data:`sdcd.runs.table.RUN_COLUMNS`, of any number of experiments.
 
     Returns
     -------

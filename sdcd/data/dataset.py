@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
+from sdcd.data.own_data import read_own, refuse_other_file, standardised
 from sdcd.errors import InputError
 from sdcd.files import read_npz, write_npz
-from sdcd.own_data import read_own, refuse_other_file, standardised
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +105,9 @@ def read_dataset(
     Parameters
     ----------
     path : path
-        ``.npz``, or one of the formats of :mod:`sdcd.own_data`.
+        ``.npz``, or one of the formats of :mod:`sdcd.data.own_data`.
     perturbation_column, controls, ignore_columns
-        As in :func:`sdcd.own_data.read_own`; not for ``.npz``.
+        As in :func:`sdcd.data.own_data.read_own`; not for ``.npz``.
     standardise : "auto", "yes" or "no"
         Whether every column gets mean 0 and standard deviation 1 (ddof 1) over all rows. ``auto``
         does so for tables and takes an ``.npz`` as it is.
@@ -116,7 +116,7 @@ def read_dataset(
     ------
     InputError
         If the file is missing, is not what its name says, or does not hold a data set; tables are
-        further checked as :func:`sdcd.own_data.read_own` says.
+        further checked as :func:`sdcd.data.own_data.read_own` says.
     """
     path = Path(path)
     ignored = tuple(ignore_columns)

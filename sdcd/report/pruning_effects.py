@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from sdcd import summaries
-from sdcd.experiments import FAMILIES
-from sdcd.pruned import base_of
-from sdcd.verdicts._statistics import ALPHA, Estimate, benjamini_hochberg, of_sample
+from sdcd.experiments.plan import FAMILIES
+from sdcd.methods.pruned import base_of
+from sdcd.runs import summaries
+from sdcd.verdicts.statistics import ALPHA, Estimate, benjamini_hochberg, of_sample
 
 METRICS: Mapping[str, tuple[str, int, int]] = {
     "shd": ("SHD", -1, 1),
@@ -46,7 +46,7 @@ def effects(runs: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     runs : DataFrame
-        Columns :data:`sdcd.experiments.RUN_COLUMNS`, of any number of experiments.
+        Columns :data:`sdcd.runs.table.RUN_COLUMNS`, of any number of experiments.
 
     Returns
     -------

@@ -28,10 +28,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sdcd.errors import InputError
-from sdcd.experiments import DATASET_PATTERN, DERIVED, FAMILIES, STUDIES, read_runs
+from sdcd.experiments.datasets import DATASET_PATTERN
+from sdcd.experiments.plan import DERIVED, FAMILIES, STUDIES
 from sdcd.files import atomic_path, read_json, read_npz
-from sdcd.overview import fit_names
-from sdcd.report import read_plan, read_tables
+from sdcd.report.overview import fit_names
+from sdcd.report.page import read_plan, read_tables
+from sdcd.runs.table import read_runs
 
 FORMAT = 1
 """Version of the layout described above."""

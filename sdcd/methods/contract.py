@@ -18,11 +18,8 @@ One file in ``sdcd/baselines/`` holds one method or one family of variants. Heav
 imported inside ``fit``, so that listing the methods costs milliseconds.
 """
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from types import MappingProxyType
 from typing import Literal
 
@@ -133,6 +130,10 @@ class Method:
         return {**self.defaults, **settings}
 
 
+REGISTERED: dict[str, Method] = {}
+"""Methods registered so far; :func:`sdcd.methods.registry.methods` gives all."""
+
+
 def register(
     *,
     name: str,
@@ -161,43 +162,15 @@ def register(
     """
 
     def decorate(fit: FitFunction) -> FitFunction:
-        if name in _METHODS and _METHODS[name].module != fit.__module__:
+        if name in REGISTERED and REGISTERED[name].module != fit.__module__:
             raise ValueError(f"two methods are called {name!r}")
         parameters = MappingProxyType(dict(defaults))
-        _METHODS[name] = Method(
+        REGISTERED[name] = Method(
             name, data, parameters, source, fit, fit.__module__, first_stage, reports
         )
         return fit
 
     return decorate
-
-
-def methods() -> dict[str, Method]:
-    """All methods by name: SDCD and its variants, the baselines, then those with pruning after."""
-    _discover()
-    # By name, so that a method does not depend on what is derived from it (see fingerprint).
-    pruned = importlib.import_module("sdcd.pruned")
-    return {**_METHODS, **pruned.pruned_methods(_METHODS)}
-
-
-def method(name: str) -> Method:
-    """The method called ``name``; :class:`InputError` lists the known ones if there is none."""
-    known = methods()
-    if name not in known:
-        raise InputError(f"unknown method {name!r} (known: {', '.join(known)})")
-    return known[name]
-
-
-_METHODS: dict[str, Method] = {}
-
-
-@cache
-def _discover() -> None:
-    importlib.import_module("sdcd.variants")
-    baselines = importlib.import_module("sdcd.baselines")
-    for module in sorted(pkgutil.iter_modules(baselines.__path__), key=lambda m: m.name):
-        if not module.name.startswith("_"):
-            importlib.import_module(f"sdcd.baselines.{module.name}")
 
 
 def _check_type(method: str, key: str, value: object, default: object) -> None:

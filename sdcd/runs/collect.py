@@ -6,11 +6,13 @@ from pathlib import Path
 import numpy as np
 
 from sdcd.errors import InputError
-from sdcd.experiments import PAPER, RUN_COLUMNS, DatasetKey, Experiment
+from sdcd.experiments.datasets import DatasetKey
+from sdcd.experiments.plan import PAPER, Experiment
 from sdcd.files import read_npz
+from sdcd.fits.run import load_fit
 from sdcd.methods import Graph
 from sdcd.metrics import score
-from sdcd.running import load_fit
+from sdcd.runs.table import RUN_COLUMNS
 
 
 def collect(experiment: Experiment, results: str | Path):
@@ -26,7 +28,7 @@ def collect(experiment: Experiment, results: str | Path):
     Returns
     -------
     pandas.DataFrame
-        Columns :data:`sdcd.experiments.RUN_COLUMNS`, rows in the experiment's order of fits. A
+        Columns :data:`sdcd.runs.table.RUN_COLUMNS`, rows in the experiment's order of fits. A
         failed fit has its status and reason, and no scores.
 
     Raises
@@ -82,7 +84,7 @@ def run_row(
     key : DatasetKey
         The data set.
     record : mapping
-        The fit's record as :func:`sdcd.running.run_fit` makes it.
+        The fit's record as :func:`sdcd.fits.run.run_fit` makes it.
     graph : Graph or None
         What the method learned; ``None`` if it failed. Its array ``selected`` bool (d, d), if it
         has one, is stage 1's mask.
@@ -95,7 +97,7 @@ def run_row(
     Returns
     -------
     dict
-        Keys :data:`sdcd.experiments.RUN_COLUMNS`; ``None`` where there is nothing to say. The
+        Keys :data:`sdcd.runs.table.RUN_COLUMNS`; ``None`` where there is nothing to say. The
         mask's density is its number of edges over d^2, as in the authors' logs.
     """
     row = dict.fromkeys(RUN_COLUMNS)

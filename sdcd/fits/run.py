@@ -36,11 +36,12 @@ from pathlib import Path
 import numpy as np
 
 import sdcd
-from sdcd.data import Dataset, read_dataset, zeros_and_ones
+from sdcd.data.dataset import Dataset, read_dataset, zeros_and_ones
 from sdcd.errors import DataError, InputError, MethodFailure
 from sdcd.files import read_json, read_npz, write_json, write_npz
-from sdcd.methods import Graph, Method, method
-from sdcd.provenance import code_of, digest
+from sdcd.fits.provenance import code_of, digest
+from sdcd.methods import Graph, Method
+from sdcd.methods.registry import method
 
 STARTUP_ALLOWANCE_S = 300.0
 """Seconds beyond the time limit that starting Python and loading the data may take."""
@@ -83,9 +84,10 @@ def run_fit(
     Parameters
     ----------
     data_path : path
-        A data set as :func:`sdcd.data.write_dataset` writes it.
+        A data set as :func:`sdcd.data.dataset.write_dataset` writes it.
     name : str
-        A registered method; an outside command counts once :mod:`sdcd.outside` registered it.
+        A registered method; an outside command counts once :mod:`sdcd.methods.outside` has
+        registered it.
     out : path
         The fit, ``.npz``; its record goes beside it with the suffix ``.json``. Each is complete or
         absent. The bytes of the ``.npz`` depend on data, method, settings and seed alone.
@@ -122,7 +124,7 @@ def run_fit(
         The record, as written: ``method``, ``status``, ``reason``, ``seconds`` (from data loaded to
         graph returned, or to the end of the process), ``peak_rss_mb``, ``seed``, ``params``,
         ``data`` {``name``, ``sha256``} of the file, ``code`` {``fingerprint``, ``commit``} (see
-        :func:`sdcd.provenance.code_of`), ``finished`` (UTC), ``versions``, ``machine``,
+        :func:`sdcd.fits.provenance.code_of`), ``finished`` (UTC), ``versions``, ``machine``,
         ``threads``, ``n_rows``, ``n_variables``, ``limits``, ``diagnostics``, for a method with
         stages ``epochs``, and ``traceback`` after an exception.
         ``seconds`` includes what the work in a checkpoint took. With ``first_stage``, ``seconds``
@@ -316,7 +318,7 @@ def _run_child(job, time_limit_s, memory_limit_mb, threads, log) -> _End:
     answers, answer_end = os.pipe()
     shared = [answer_end, os.dup(2)] if job["progress"] else [answer_end]
     # The child's search path is the parent's, however the parent found this package.
-    bootstrap = f"import sys; sys.path[:] = {sys.path!r}; from sdcd.running import _child; _child()"
+    bootstrap = f"import sys; sys.path[:] = {sys.path!r}; from sdcd.fits import run; run._child()"
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, answers)
         # A child that is killed cannot remove its temporary files.
@@ -529,7 +531,7 @@ def _die_with_parent() -> None:
 def _prepare(job: dict) -> tuple[Dataset, Method]:
     """Load the method and the data, and see that they fit together."""
     if job["outside"] is not None:
-        from sdcd.outside import register_outside
+        from sdcd.methods.outside import register_outside
 
         register_outside(job["outside"])
     else:

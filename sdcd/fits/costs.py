@@ -115,7 +115,7 @@ def _interpolated(d: int, points: list[tuple[float, float]], exponent: float) ->
 @cache
 def _table() -> dict[str, list[tuple[float, float, float, float]]]:
     table: dict[str, list] = {}
-    text = files("sdcd").joinpath("costs.csv").read_text(encoding="utf-8")
+    text = files("sdcd.fits").joinpath("costs.csv").read_text(encoding="utf-8")
     for row in csv.DictReader(text.splitlines()):
         values = tuple(float(row[key]) for key in ("d", "n", "seconds", "peak_rss_mb"))
         table.setdefault(row["method"], []).append(values)

@@ -8,7 +8,7 @@ import inspect
 from types import MappingProxyType
 
 from sdcd.estimator import SDCD, StageOne, gather
-from sdcd.methods import FirstStage, Graph, Part, register
+from sdcd.methods.contract import FirstStage, Graph, Part, register
 
 # Not settings of the method: the caller gives the seed, and reports are for people.
 _NOT_SETTINGS = ("self", "seed", "progress")
@@ -64,7 +64,7 @@ PRELOAD = {
     "SDCD-exp": ("sdcd.estimator.engine_numba:warm_up", "sdcd.estimator.engine_torch"),
     "SDCD-log": ("sdcd.estimator.engine_numba:warm_up", "sdcd.estimator.engine_torch"),
 }
-"""What is imported and compiled before a fit's clock starts, see :mod:`sdcd.running`."""
+"""What is imported and compiled before a fit's clock starts, see :mod:`sdcd.fits.run`."""
 
 
 def _register(name: str) -> None:
@@ -83,7 +83,7 @@ def _register(name: str) -> None:
 
 
 def fit_stage_1(X, intervened, names, seed, targets, **params) -> Part:
-    """Stage 1 for some targets: see :class:`~sdcd.methods.FirstStage`."""
+    """Stage 1 for some targets: see :class:`~sdcd.methods.contract.FirstStage`."""
     model = SDCD(seed=seed, **params)
     block = model.fit_stage_1(X, intervened, targets)
     return Part(block.tree(), {"epochs": {"stage1": int(block.epochs.max())}, **_resumed(model)})

@@ -1,7 +1,7 @@
 """Every registered method with held-out pruning after it: ``NAME+prune``, and ``SDCD-pruned``.
 
 Not in the paper. The registry asks :func:`pruned_methods` for them, so a method that is registered
-has its pruned twin without a line of code; see :mod:`sdcd.pruning` for what pruning does.
+has its pruned twin without a line of code; see :mod:`sdcd.estimator.pruning` for what pruning does.
 """
 
 import time
@@ -12,9 +12,9 @@ from types import MappingProxyType
 import numpy as np
 
 from sdcd.errors import MethodFailure
+from sdcd.estimator.pruning import DEFAULTS, Pruned, prune
 from sdcd.graphs import consistent_extension, dag_trim, is_acyclic
-from sdcd.methods import FirstStage, Graph, Method
-from sdcd.pruning import DEFAULTS, Pruned, prune
+from sdcd.methods.contract import FirstStage, Graph, Method
 
 SUFFIX = "+prune"
 """Of a method's name, with pruning after it."""
@@ -98,7 +98,7 @@ def prune_graph(
     graph : Graph
         Made a DAG first by :func:`as_dag`, where it is none.
     X, intervened, seed, **settings
-        As :func:`sdcd.pruning.prune` takes them.
+        As :func:`sdcd.estimator.pruning.prune` takes them.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def prune_graph(
     Raises
     ------
     MethodFailure
-        As :func:`as_dag` and :func:`sdcd.pruning.prune` do.
+        As :func:`as_dag` and :func:`sdcd.estimator.pruning.prune` do.
     """
     before = as_dag(graph)
     start = time.perf_counter()

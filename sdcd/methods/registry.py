@@ -1,0 +1,38 @@
+"""Every method by name.
+
+SDCD and its variants, the baselines (each module of :mod:`sdcd.baselines` without a leading
+underscore), then each of them with held-out pruning after it.
+"""
+
+import importlib
+import pkgutil
+from functools import cache
+
+from sdcd.errors import InputError
+from sdcd.methods import contract
+from sdcd.methods.contract import Method
+
+
+def methods() -> dict[str, Method]:
+    """All methods by name: SDCD and its variants, the baselines, then those with pruning after."""
+    _discover()
+    # By name, so that a method does not depend on the others (see sdcd.fits.fingerprint).
+    pruned = importlib.import_module("sdcd.methods.pruned")
+    return {**contract.REGISTERED, **pruned.pruned_methods(contract.REGISTERED)}
+
+
+def method(name: str) -> Method:
+    """The method called ``name``; :class:`InputError` lists the known ones if there is none."""
+    known = methods()
+    if name not in known:
+        raise InputError(f"unknown method {name!r} (known: {', '.join(known)})")
+    return known[name]
+
+
+@cache
+def _discover() -> None:
+    importlib.import_module("sdcd.methods.variants")
+    baselines = importlib.import_module("sdcd.baselines")
+    for module in sorted(pkgutil.iter_modules(baselines.__path__), key=lambda m: m.name):
+        if not module.name.startswith("_"):
+            importlib.import_module(f"sdcd.baselines.{module.name}")

@@ -1,0 +1,1 @@
+"""Studies of the acyclicity constraints alone, each a function from sizes to a table."""
