@@ -11,9 +11,6 @@ configfile: "config.yaml"
 include: "workflow/rules/common.smk"
 
 
-report: "workflow/report/workflow.rst"
-
-
 onstart:
     start_of_run()
 
@@ -29,7 +26,6 @@ onerror:
 rule all:
     input:
         f"{RESULTS}/report.html",
-        f"{RESULTS}/overview.html",
         f"{RESULTS}/verdicts.csv",
         figures(),
         tables(),

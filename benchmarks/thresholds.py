@@ -13,7 +13,7 @@ import pandas as pd
 from _page import write_tables
 
 from sdcd.runs.table import read_runs
-from sdcd.tables._thresholds import layout, summarise
+from sdcd.tables.thresholds import layout, summarise
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "thresholds.md"

@@ -1,8 +1,6 @@
 """Figures drawn from runs: what is in them, how methods look, and that their bytes repeat."""
 
-import importlib
 import os
-import pkgutil
 import subprocess
 import sys
 
@@ -11,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
+from support.exhibited import draw
 
-import sdcd.figures
 from sdcd.errors import InputError
+from sdcd.exhibits import FIGURES
 from sdcd.figures import style
 from sdcd.published import published_runs
 from sdcd.runs.table import RUN_COLUMNS
@@ -38,10 +37,6 @@ def settings():
     return {key: matplotlib.rcParams[key] for key in matplotlib.rcParams if key != "backend"}
 
 
-def module_of(name):
-    return importlib.import_module(f"sdcd.figures.{name}")
-
-
 def few(runs):
     """A few runs, as a quick scale has them: two d, three seeds."""
     smallest = sorted(runs["d"].unique())[:2]
@@ -63,12 +58,11 @@ def note_of(figure):
 @pytest.mark.parametrize("name", OF_RUNS)
 @pytest.mark.parametrize("select", [few, lambda runs: runs], ids=["few", "all"])
 def test_every_figure_draws_with_few_and_with_all_points(name, select, tmp_path):
-    module = module_of(name)
-    runs = select(published_runs(module.EXPERIMENTS[0]))
+    runs = select(published_runs(FIGURES[f"fig_{name}"].runs[0]))
     if name.endswith(("full_precision", "full_recall")):
         runs = runs[runs["s"] < 6]  # as large as the others, and drawn like interventional_full
     before = settings()
-    figure = module.draw(runs)
+    figure = draw(name, runs)
     assert settings() == before
     figure.canvas.draw()
     width, height = figure.canvas.get_width_height()
@@ -84,17 +78,17 @@ def test_every_figure_draws_with_few_and_with_all_points(name, select, tmp_path)
 
 def test_bytes_do_not_depend_on_the_process_and_pyplot_is_not_loaded(tmp_path):
     code = (
-        "import sys; from sdcd.figures import observational, style;"
+        "import sys; from support.exhibited import draw; from sdcd.figures import style;"
         "from sdcd.published import published_runs;"
-        "style.save(observational.draw(published_runs('observational')), sys.argv[1]);"
+        "style.save(draw('observational', published_runs('observational')), sys.argv[1]);"
         "sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "there")],
-        env={**os.environ, "PYTHONHASHSEED": "1"},
+        env={**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
         check=True,
     )
-    figure = module_of("observational").draw(published_runs("observational"))
+    figure = draw("observational", published_runs("observational"))
     style.save(figure, tmp_path / "here")
     for suffix in (".png", ".pdf"):
         here, there = (tmp_path / f"{name}{suffix}" for name in ("here", "there"))
@@ -104,17 +98,17 @@ def test_bytes_do_not_depend_on_the_process_and_pyplot_is_not_loaded(tmp_path):
 
 class TestObservational:
     def test_panels_as_in_the_paper(self):
-        figure = module_of("observational").draw(published_runs("observational"))
+        figure = draw("observational", published_runs("observational"))
         titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
         assert titles == ["d ≤ 50", "d > 50"]
 
     def test_a_panel_without_runs_of_ours_is_left_out(self):
-        figure = module_of("observational").draw(few(published_runs("observational")))
+        figure = draw("observational", few(published_runs("observational")))
         assert [axes.get_title() for axes in figure.axes if axes.get_title()] == ["d ≤ 50"]
 
     def test_points_are_the_means_of_the_runs(self):
         runs = published_runs("observational")
-        figure = module_of("observational").draw(runs)
+        figure = draw("observational", runs)
         expected = runs[(runs["method"] == "DCDI-G") & (runs["d"] == 20)]["shd"].mean()
         look = style.method_style("DCDI-G")
         drawn = np.concatenate(
@@ -127,7 +121,7 @@ class TestObservational:
         assert np.isclose(drawn, expected).any()
 
     def test_the_reference_is_the_number_of_true_edges(self):
-        figure = module_of("observational").draw(few(published_runs("observational")))
+        figure = draw("observational", few(published_runs("observational")))
         reference = [
             line for line in figure.axes[0].lines if line.get_color() == style.REFERENCE_COLOR
         ]
@@ -140,7 +134,7 @@ class TestObservational:
     def test_failures_stand_in_a_strip_and_in_the_note(self):
         runs = few(published_runs("observational"))
         runs.loc[runs["method"] == "GIES", ["status", "shd"]] = ["timeout", np.nan]
-        figure = module_of("observational").draw(runs)
+        figure = draw("observational", runs)
         strip = figure.axes[1]
         assert strip.get_yticklabels()[0].get_text() == "NA"
         assert {line.get_color() for line in strip.lines} == {style.method_style("GIES").color}
@@ -150,12 +144,12 @@ class TestObservational:
     def test_a_method_that_is_unavailable_has_not_failed(self):
         runs = few(published_runs("observational"))
         runs.loc[runs["method"] == "GIES", ["status", "shd"]] = ["unavailable", np.nan]
-        figure = module_of("observational").draw(runs)
+        figure = draw("observational", runs)
         assert [label.get_text() for label in figure.axes[1].get_yticklabels()] == ["not run"]
         assert "Not run: the method is unavailable here." in note_of(figure)
         assert "NA" not in note_of(figure)
         runs.loc[runs["method"] == "NOTEARS", ["status", "shd"]] = ["oom", np.nan]
-        strip = module_of("observational").draw(runs).axes[1]
+        strip = draw("observational", runs).axes[1]
         assert [label.get_text() for label in strip.get_yticklabels()] == ["NA", "not run"]
         rows = {line.get_color(): line.get_ydata()[0] for line in strip.lines}
         assert rows == {
@@ -167,18 +161,18 @@ class TestObservational:
         runs = few(published_runs("observational"))
         lost = ~runs["method"].isin(["SDCD"])
         runs.loc[lost, ["status", "shd"]] = ["timeout", np.nan]
-        strip = module_of("observational").draw(runs).axes[1]
+        strip = draw("observational", runs).axes[1]
         places = [(line.get_xdata()[0], line.get_ydata()[0]) for line in strip.lines]
         assert len(places) == len(set(places)) == len(runs[lost][["method", "d"]].drop_duplicates())
 
     def test_runs_lost_in_part_are_named(self):
-        figure = module_of("observational").draw(published_runs("observational"))
+        figure = draw("observational", published_runs("observational"))
         assert "NOTEARS at d = 200 (2 of 3)" in note_of(figure)
 
     def test_shortened_runs_are_hollow_and_named(self):
         runs = few(published_runs("observational"))
         runs.loc[runs["method"] == "DCDI-G", "shortened"] = "300 of 600 epochs"
-        figure = module_of("observational").draw(runs)
+        figure = draw("observational", runs)
         look = style.method_style("DCDI-G")
         faces = {
             line.get_markerfacecolor()
@@ -195,18 +189,18 @@ class TestObservational:
         runs.loc[runs["method"] == "GIES", ["status", "shd", "shortened"]] = [
             *("timeout", np.nan, "500 rows; time limit 60 s")
         ]
-        note = note_of(module_of("observational").draw(runs))
+        note = note_of(draw("observational", runs))
         others = set(runs["method"]) - {"GIES"}
         hollow = note.partition("Hollow: ")[2]
         assert hollow.startswith(", ".join(style.in_order(others)) + ": 500 rows.")
         assert "failed (GIES: 500 rows; GIES: time limit 60 s)." in note
         runs.loc[runs["method"] == "GIES", "status"] = "ok"
         runs.loc[runs["method"] == "GIES", ["shd", "shortened"]] = [50, "500 rows"]
-        assert "Hollow: 500 rows." in note_of(module_of("observational").draw(runs))
+        assert "Hollow: 500 rows." in note_of(draw("observational", runs))
 
     def test_panels_under_each_other_have_one_axis(self):
         runs = few(published_runs("observational"))
-        figure = module_of("observational_f1_cpdag").draw(runs.assign(shd_cpdag=runs["shd"]))
+        figure = draw("observational_f1_cpdag", runs.assign(shd_cpdag=runs["shd"]))
         shown = [axes for axes in figure.axes if axes.get_ylabel()]
         assert len(shown) == 2
         assert shown[0].get_xlim() == shown[1].get_xlim()
@@ -214,15 +208,15 @@ class TestObservational:
     def test_a_method_that_the_paper_lacks_appears(self):
         runs = few(published_runs("observational"))
         new = runs[runs["method"] == "SDCD"].assign(method="mine")
-        figure = module_of("observational").draw(pd.concat([runs, new]))
+        figure = draw("observational", pd.concat([runs, new]))
         assert "mine †" in legend_texts(figure) and "SDCD" in legend_texts(figure)
         assert "†: method that is not in the paper." in note_of(figure)
-        assert "†" not in note_of(module_of("observational").draw(runs))
+        assert "†" not in note_of(draw("observational", runs))
 
     def test_a_perfect_graph_has_a_place_on_the_axis(self):
         runs = few(published_runs("observational"))
         runs.loc[(runs["method"] == "SDCD") & (runs["d"] == 10), "shd"] = 0
-        figure = module_of("observational").draw(runs)
+        figure = draw("observational", runs)
         axes = figure.axes[0]
         figure.canvas.draw()
         assert axes.get_yscale() == "symlog"
@@ -231,18 +225,18 @@ class TestObservational:
 
     def test_no_runs_is_an_error(self):
         with pytest.raises(InputError, match="there are no runs to draw"):
-            module_of("observational").draw(pd.DataFrame(columns=list(RUN_COLUMNS)))
+            draw("observational", pd.DataFrame(columns=list(RUN_COLUMNS)))
 
 
 class TestInterventional:
     def test_panels_as_in_the_paper(self):
         runs = published_runs("interventional")
-        figure = module_of("interventional").draw(runs)
+        figure = draw("interventional", runs)
         titles = [axes.get_title() for axes in figure.axes]
         assert titles[0] == "d = 20, s = 2 (δ = 21 %)"
         assert len(titles) == 9
         assert legend_texts(figure)[:2] == ["SDCD", "DCDI-G"]
-        full = module_of("interventional_full").draw(runs)
+        full = draw("interventional_full", runs)
         assert len(full.axes) == 12
         assert legend_texts(full)[:4] == ["SDCD", "DCDI-G", "DCD-FG", "GIES"]
 
@@ -251,7 +245,7 @@ class TestInterventional:
         runs = runs[(runs["d"] == 20) & (runs["s"] == 2) & (runs["fraction"] == 0)].copy()
         runs.loc[runs["method"] == "DCDI-G", ["status", "shd"]] = ["timeout", np.nan]
         runs.loc[runs["method"] == "GIES", ["status", "shd"]] = ["unavailable", np.nan]
-        figure = module_of("interventional_full").draw(runs)
+        figure = draw("interventional_full", runs)
         marks = {text.get_color(): text.get_text() for text in figure.axes[0].texts}
         colors = (style.method_style(name).color for name in ("DCDI-G", "GIES"))
         assert marks == dict(zip(colors, ("NA", "not run"), strict=True))
@@ -259,7 +253,7 @@ class TestInterventional:
     def test_every_run_is_a_point(self):
         runs = published_runs("interventional")
         here = runs[(runs["d"] == 20) & (runs["s"] == 2) & runs["method"].isin(["SDCD", "DCDI-G"])]
-        figure = module_of("interventional").draw(here)
+        figure = draw("interventional", here)
         drawn = [
             value
             for line in figure.axes[0].lines
@@ -278,13 +272,13 @@ def test_shortened_studies_of_the_constraints_say_so():
         (7_950, "epochs", "(a): shortened, 7,950 epochs instead of 8,000."),
     ):
         table = [*records, {**curve, "epoch": last, "end": end}]
-        assert (module_of("optimisation_behaviours").draw(table).get_supxlabel() or "") == note
+        assert (draw("optimisation_behaviours", table).get_supxlabel() or "") == note
     point = {"family": "cycle", "constraint": "h_exp", "x": 1.0, "value": 1.0, "escaped": False}
     point |= {"domain_escape_at": np.nan, "epsilon": 0.5}
     scale = {**point, "panel": "scale", "d": 30}
     for largest, note in ((1000, ""), (50, "(b): shortened, up to d = 50 instead of 1,000.")):
         table = [scale, {**point, "panel": "dimension", "d": largest}]
-        assert (module_of("constraint_asymptotics").draw(table).get_supxlabel() or "") == note
+        assert (draw("constraint_asymptotics", table).get_supxlabel() or "") == note
 
 
 class TestStyle:
@@ -327,8 +321,78 @@ def _distance(first, second):
     return float(np.linalg.norm(np.subtract(to_rgb(first), to_rgb(second))))
 
 
-def test_every_figure_module_of_runs_declares_its_experiments():
-    names = {m.name for m in pkgutil.iter_modules(sdcd.figures.__path__)}
-    assert set(OF_RUNS) <= names
-    for name in OF_RUNS:
-        assert module_of(name).EXPERIMENTS
+METRICS = {
+    "observational": ["shd", "shd"],
+    "observational_f1_cpdag": ["f1", "f1"],  # the logs have no SHD-CPDAG, see below
+    "observational_precision": ["precision", "precision"],
+    "observational_recall": ["recall", "recall"],
+    "runtime": ["seconds", "seconds"],
+    "observational_large": ["shd", "seconds"],
+    "observational_large_precision_recall": ["precision", "recall"],
+}
+"""What each panel of a figure of curves shows, by the name of the figure."""
+
+
+def points_of(axes, name):
+    """Every point of a method, as (x, y)."""
+    look = style.method_style(name)
+    lines = [
+        line
+        for line in axes.lines
+        if line.get_marker() == look.marker and line.get_markeredgecolor() == look.color
+    ]
+    return np.concatenate([line.get_xydata() for line in lines])
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_curves_are_the_means_of_the_metric_that_the_figure_is_named_for(name):
+    runs = published_runs(FIGURES[f"fig_{name}"].runs[0])
+    method = "SDCD-GPU" if name.startswith("observational_large") else "SDCD"
+    figure = draw(name, runs)
+    shown = [axes for axes in figure.axes if axes.get_title()]
+    assert len(shown) == len(METRICS[name])
+    own = runs[(runs["method"] == method) & (runs["status"] == "ok")]
+    for axes, metric in zip(shown, METRICS[name], strict=True):
+        points = points_of(axes, method)
+        assert len(points)
+        means = own.groupby("d")[metric].mean()
+        for x, y in points:
+            d = means.index[np.abs(means.index - x).argmin()]
+            assert y == pytest.approx(means[d], rel=1e-12), (name, metric, d)
+
+
+def test_shd_cpdag_is_drawn_as_such():
+    runs = few(published_runs("observational"))
+    runs = runs.assign(shd_cpdag=np.arange(len(runs)) + 1000.0)
+    figure = draw("observational_f1_cpdag", runs)
+    axes = next(axes for axes in figure.axes if axes.get_ylabel().startswith("SHD-CPDAG"))
+    means = runs[(runs["method"] == "SDCD") & (runs["status"] == "ok")].groupby("d")["shd_cpdag"]
+    assert sorted(points_of(axes, "SDCD")[:, 1]) == pytest.approx(sorted(means.mean()))
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [
+        ("interventional", "shd"),
+        ("interventional_full", "shd"),
+        ("interventional_full_precision", "precision"),
+        ("interventional_full_recall", "recall"),
+    ],
+)
+def test_boxes_have_the_runs_of_the_metric_that_the_figure_is_named_for(name, metric):
+    runs = published_runs("interventional")
+    runs = runs[(runs["d"] == 20) & (runs["s"] == 4)]
+    figure = draw(name, runs)
+    (axes,) = [axes for axes in figure.axes if axes.get_title()]
+    drawn = np.sort(points_of(axes, "SDCD")[:, 1])
+    own = runs[(runs["method"] == "SDCD") & (runs["status"] == "ok")]
+    assert drawn == pytest.approx(np.sort(own[metric]))
+
+
+def test_every_figure_of_runs_is_tested():
+    of_runs = {
+        rule.removeprefix("fig_")
+        for rule, exhibit in FIGURES.items()
+        if exhibit.module in ("sdcd.figures.curves", "sdcd.figures.boxes")
+    }
+    assert set(OF_RUNS) == of_runs

@@ -1,5 +1,6 @@
 """The report: one page made from results alone, the same bytes each time."""
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -9,9 +10,10 @@ import pandas as pd
 import pytest
 
 from sdcd.errors import InputError
-from sdcd.experiments.plan import STUDIES, exhibits
+from sdcd.exhibits import EXHIBITS, file_stem
 from sdcd.files import write_json
 from sdcd.published import published_runs
+from sdcd.report import inputs
 from sdcd.report import page as report
 from sdcd.report.overview import failures, fit_names
 from sdcd.report.redraw import redraw
@@ -63,9 +65,9 @@ def test_a_redrawn_folder_has_everything_and_the_same_bytes_again(results, tmp_p
     assert first == second
     assert {str(path) for path in first} == {
         # The second table is of the constraints, and needs no runs.
-        *(f"tables/ablation_stage1{suffix}" for suffix in (".csv", ".tex", ".html")),
-        *(f"tables/pst_constraints{suffix}" for suffix in (".csv", ".tex", ".html")),
-        *("verdicts.csv", "verdicts.html", "failures.csv", "r.html"),
+        *(f"tables/ablation_stage1{suffix}" for suffix in (".csv", ".tex")),
+        *(f"tables/pst_constraints{suffix}" for suffix in (".csv", ".tex")),
+        *("verdicts.csv", "failures.csv", "r.html"),
     }
     # Nothing else was written, and nothing where the results lie.
     assert {path for path in (tmp_path / "a").rglob("*") if path.is_file()} == {
@@ -85,14 +87,17 @@ def test_the_page_says_what_was_run_and_what_became_of_it(results, tmp_path):
     assert "c" * 40 in text and "2030-01-02 03:04" in text and "numpy 2.0" in text
     assert "<script" not in text and "&lt;script&gt;alert(1)&lt;/script&gt; broke" in text
     assert failures(runs)["log"][0] in text
-    assert "SHD of SDCD without parts of its first stage" in text
+    assert "SHD of SDCD and of its variants in stage 1" in text
+    digest = hashlib.sha256((results / "runs/ablation_stage1.csv").read_bytes()).hexdigest()[:12]
+    assert f"<code>runs/ablation_stage1.csv</code> ({digest})" in text
+    assert "<code>snakemake table_ablation_stage1</code>" in text
     assert "Verdicts on its" in text
     # Every link into the page has its target, and every link out of it its file.
-    targets = set(re.findall(r"id='([^']+)'", text))
-    for link in re.findall(r"href='([^']+)'", text):
+    targets = set(re.findall(r'id="([^"]+)"', text))
+    for link in re.findall(r'href="([^"]+)"', text):
         assert link[1:] in targets if link[0] == "#" else (tmp_path / "out" / link).exists(), link
     # Nothing is loaded.
-    assert not re.search(r"<link|src='(?!data:)|url\(|@import", text)
+    assert not re.search(r'<link|src="(?!data:)|url\(|@import', text)
 
 
 def test_a_figure_is_embedded_and_links_to_its_pdf(results, tmp_path):
@@ -109,38 +114,32 @@ def test_a_figure_is_embedded_and_links_to_its_pdf(results, tmp_path):
     plan = {**PLAN, "experiments": {"observational": {}}}
     write_json(results / "plan.json", plan)
     text = report.page(results, beside=results / "elsewhere")
-    assert "width='400' height='300' src='data:image/png;base64,iVBOR" in text
-    assert "href='../figures/runtime.pdf'" in text
+    assert 'width="400" height="300" src="data:image/png;base64,iVBOR' in text
+    assert 'href="../figures/runtime.pdf"' in text
     (results / "figures/runtime.png").write_bytes(b"GIF")
     with pytest.raises(InputError, match=r"runtime\.png: not a PNG"):
         report.page(results)
 
 
-def test_exhibits_are_in_the_paper_s_order_and_what_is_not_in_it_comes_last(tmp_path):
-    names = {kind: list(exhibits(kind)) for kind in ("figures", "tables")}
-    tables = dict.fromkeys(
-        [*STUDIES, *(e for kind in names for of in exhibits(kind).values() for e in of)]
-    )
-    for kind, suffix in (("figures", "png"), ("tables", "html")):
-        (tmp_path / kind).mkdir()
-        for name in names[kind]:
-            (tmp_path / kind / f"{name}.{suffix}").write_text("")
-    shown = report._exhibits(tmp_path, tables, report.CAPTIONS)
-    assert len(shown) == len(names["figures"]) + len(names["tables"])
-    labels = [exhibit.label for exhibit in shown if exhibit.label in report.PAPER_ORDER]
-    assert labels == sorted(labels, key=report.PAPER_ORDER.index)
-    assert all(exhibit.label not in report.PAPER_ORDER for exhibit in shown[len(labels) :])
-    assert len(set(labels)) == len(labels) > 15
-    for exhibit in shown:
-        assert exhibit.title and "(" not in exhibit.title
+def test_exhibits_are_in_the_paper_s_order(results):
+    for name in ("observational", "interventional"):
+        published_runs(name).to_csv(results / f"runs/{name}.csv", index=False)
+    plan = {**PLAN, "experiments": {key: {} for key in ("observational", "interventional")}}
+    write_json(results / "plan.json", plan)
+    redraw(results, results / "report.html")
+    text = (results / "report.html").read_text()
+    shown = re.findall(r'id="((?:fig|table)_\w+)"', text)
+    assert shown == [rule for rule in EXHIBITS if rule in shown]
+    assert "fig_observational" in shown and "table_interventional" in shown
+    assert len(shown) == len({file_stem(rule) + rule[0] for rule in shown})
 
 
-def test_without_captions_plan_and_records_the_page_still_stands(results, tmp_path):
+def test_without_plan_and_records_the_page_still_stands(results):
     (results / "plan.json").unlink()
     for path in results.glob("fits/**/*.json"):
         path.unlink()
     redraw(results, results / "report.html")
-    text = report.page(results, captions=tmp_path / "none")
+    text = report.page(results)
     assert "scale results" in text and "Git commit" not in text
     assert "Ablation of stage 1, SHD" in text
 
@@ -196,20 +195,20 @@ def test_tables_from_the_fits_weights_count_with_their_experiment(tmp_path):
     for name in ("thresholds_interventional", "thresholds_observational", "interventional"):
         (tmp_path / f"runs/{name}.csv").write_text("d\n5\n")
     plan = {"experiments": {"interventional": {}}, "studies": {}}
-    found = set(report.read_tables(tmp_path, plan))
+    found = set(inputs.read_tables(tmp_path, plan))
     assert found == {"interventional", "thresholds_interventional"}
-    assert len(report.read_tables(tmp_path)) == 3
+    assert len(inputs.read_tables(tmp_path)) == 3
 
 
 def test_pruned_methods_have_a_part_of_the_report_and_without_them_there_is_none(results):
-    assert "id='pruning'" not in report.page(results)
+    assert 'id="pruning"' not in report.page(results)
     path = results / "runs/ablation_stage1.csv"
     runs = pd.read_csv(path)
     pruned = runs[(runs["method"] == "SDCD") & (runs["status"] == "ok")]
     pruned = pruned.assign(method="SDCD-pruned", shd=pruned["shd"] / 2)
     pd.concat([runs, pruned]).to_csv(path, index=False)
     text = report.page(results)
-    assert "<section id='pruning'>" in text and "<a href='#pruning'>" in text
+    assert '<section id="pruning">' in text and '<a href="#pruning">' in text
     assert "Held-out pruning, not in the paper" in text
 
 

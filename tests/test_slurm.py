@@ -35,9 +35,6 @@ def test_every_number_is_that_of_a_local_run(on_slurm, finished):
         figure = f"figures/{name}.png"
         assert (here / figure).read_bytes() == (there / figure).read_bytes()
     assert "SDCD, reproduced at scale smoke" in (there / "report.html").read_text()
-    report = (there / "snakemake-report.html").read_text()
-    assert "observational.png" in report
-    assert "verdicts.html" in report
 
 
 @pytest.mark.slurm("smoke")

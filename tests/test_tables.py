@@ -1,20 +1,18 @@
 """Aggregation over seeds, differences by seed, and the tables' three files."""
 
-import importlib
-import pkgutil
-
 import numpy as np
 import pandas as pd
 import pytest
+from support.exhibited import make
 
-import sdcd.tables
 from sdcd.acyclicity import CONSTRAINTS
 from sdcd.errors import InputError
+from sdcd.exhibits import TABLES
 from sdcd.published import published_runs, published_table
 from sdcd.runs import summaries
 from sdcd.runs.table import RUN_COLUMNS
 from sdcd.studies import constraint_costs
-from sdcd.tables import _cells, _layout, method_comparison, pst_constraints
+from sdcd.tables import comparison, layout, method_comparison, pst_constraints
 
 OF_RUNS = (
     "observational",
@@ -145,9 +143,8 @@ class TestPairs:
 
 @pytest.mark.parametrize("name", OF_RUNS)
 def test_published_logs_in_place_of_our_runs_give_the_papers_table(name):
-    module = importlib.import_module(f"sdcd.tables.{name}")
-    table = module.build(published_runs(name))
-    assert tuple(table.columns) == _cells.COLUMNS
+    table, _ = make(name, published_runs(name))
+    assert tuple(table.columns) == comparison.COLUMNS
     assert len(table) == len(published_table(name))
     covered = table[(table["n"] > 0) & (table["published_status"] == "ok")]
     if name == "observational":
@@ -158,38 +155,33 @@ def test_published_logs_in_place_of_our_runs_give_the_papers_table(name):
     whole = (published_table(name)["status"] == "ok").sum()
     assert len(covered) == expected.get(name, whole)
     for _, row in covered.iterrows():
-        ours = _cells.ours_text(row).partition(" (")[0]
+        ours = comparison.ours_text(row).partition(" (")[0]
         if np.isnan(row["published_sd"]):
             ours = ours.partition(" ±")[0]
-        assert ours == _cells.published_text(row)
+        assert ours == comparison.published_text(row)
         if row["n_pairs"]:
             assert row["difference"] == 0
 
 
 @pytest.mark.parametrize("name", OF_RUNS)
 def test_a_table_without_any_run_of_ours_is_the_papers(name):
-    module = importlib.import_module(f"sdcd.tables.{name}")
     empty = pd.DataFrame(columns=list(RUN_COLUMNS))
-    table = module.build(empty)
+    table, _ = make(name, empty)
     assert (table["status"] == "not_run").all()
     assert len(table) == len(published_table(name))
 
 
 @pytest.mark.parametrize("name", OF_RUNS)
-def test_the_three_files_are_well_formed_and_repeatable(name, tmp_path):
-    module = importlib.import_module(f"sdcd.tables.{name}")
+def test_the_files_are_well_formed_and_repeatable(name, tmp_path):
     runs = published_runs(name)
-    paths = module.write(module.build(runs), tmp_path / "a")
-    again = module.write(module.build(runs), tmp_path / "b")
-    assert [path.suffix for path in paths] == [".csv", ".tex", ".html"]
+    paths = layout.write(*make(name, runs), tmp_path / "a")
+    again = layout.write(*make(name, runs), tmp_path / "b")
+    assert [path.suffix for path in paths] == [".csv", ".tex"]
     for first, second in zip(paths, again, strict=True):
         assert first.read_bytes() == second.read_bytes()
     back = pd.read_csv(paths[0])
-    assert tuple(back.columns) == _cells.COLUMNS
+    assert tuple(back.columns) == comparison.COLUMNS
     _check_latex(paths[1].read_text())
-    page = paths[2].read_text()
-    assert page.count("<tr>") == page.count("</tr>") > 1
-    assert "http" not in page
 
 
 def _check_latex(text):
@@ -207,26 +199,25 @@ def _check_latex(text):
     assert "±" not in text and "−" not in text
 
 
-def test_failed_untested_and_shortened_runs_are_marked(tmp_path):
-    from sdcd.tables import observational
-
+def test_failed_untested_and_shortened_runs_are_marked():
     runs = runs_of(
         ("SDCD", 10, 0, "ok", 10),
         ("SDCD", 10, 1, "ok", 12, "2,000 of 10,000 rows"),
         ("GIES", 10, 0, "timeout", np.nan),
         ("new<method>", 10, 0, "ok", 3),
     )
-    table = observational.build(runs)
-    assert _cells.ours_text(cell_of(table, "SDCD", 10)) == "11.0 ± 1.4 (2)*"
-    assert _cells.ours_text(cell_of(table, "GIES", 10)) == "NA"
-    assert _cells.published_text(cell_of(table, "GIES", 30)) == "NA"
-    assert _cells.published_text(cell_of(table, "SDCD-GPU", 10)) == "NT"
+    table, laid_out = make("observational", runs)
+    assert comparison.ours_text(cell_of(table, "SDCD", 10)) == "11.0 ± 1.4 (2)*"
+    assert comparison.ours_text(cell_of(table, "GIES", 10)) == "NA"
+    assert comparison.published_text(cell_of(table, "GIES", 30)) == "NA"
+    assert comparison.published_text(cell_of(table, "SDCD-GPU", 10)) == "NT"
     assert cell_of(table, "new<method>", 10)["published_status"] == "absent"
-    html = observational.write(table, tmp_path / "t")[2].read_text()
-    assert "* shortened: 2,000 of 10,000 rows." in html
-    assert "GIES at d = 10: timeout after 60 s." in html
-    assert "new&lt;method&gt;" in html and "new<method>" not in html
-    assert "<b>3.0 (1)</b>" in html
+    notes = " ".join(laid_out.notes)
+    assert "* shortened: 2,000 of 10,000 rows." in notes
+    assert "GIES at d = 10: timeout after 60 s." in notes
+    (bold,) = (at for at in laid_out.best if laid_out.rows[at[0]][0] == ("10",))
+    assert laid_out.rows[bold[0]][1][bold[1]]["ours"] == "3.0 (1)"
+    assert r"\textbf{3.0 (1)}" in layout.to_latex(laid_out)
 
 
 def test_published_digits_are_kept_as_printed():
@@ -247,18 +238,18 @@ class TestConstraints:
         )
 
     def test_only_the_spectral_radius_is_stable(self):
-        table = pst_constraints.build(d=12).set_index("name")
+        table = pst_constraints.measured(d=12).set_index("name")
         stable = table[["e_stable", "v_stable", "d_stable"]].all(axis=1)
         assert stable[stable].index.tolist() == ["h_rho"]
         assert table.loc["h_exp", "vanishing"] == pytest.approx(12, abs=0.01)
         assert table.index[table["domain_end"].notna()].tolist() == ["h_log", "h_inv"]
 
-    def test_files(self, tmp_path):
-        paths = pst_constraints.write(pst_constraints.build(d=8), tmp_path / "t")
-        text = paths[1].read_text()
+    def test_print(self):
+        caption = TABLES["table_pst_constraints"].caption
+        text = layout.to_latex(pst_constraints.make(caption=caption, d=8)[1])
         _check_latex(text)
         assert r"$\mathrm{Tr}\exp(A) - d$" in text
-        assert "all d = 8 nodes" in paths[2].read_text()
+        assert "all d = 8 nodes" in text
 
 
 class TestMethodComparison:
@@ -268,7 +259,7 @@ class TestMethodComparison:
     )
 
     def test_measured_entries_agree_with_the_papers(self):
-        table = method_comparison.build(self.COSTS, d=12).set_index("method")
+        table = method_comparison.measured(self.COSTS, d=12).set_index("method")
         assert table.index.tolist() == ["SDCD", "DCDI-G", "DCD-FG", "DAGMA", "NOTEARS", "NOBEARS"]
         assert (table["stable"] == table["paper_stable"]).all()
         assert (table["interventions"] == table["paper_interventions"]).all()
@@ -276,18 +267,19 @@ class TestMethodComparison:
         assert table.loc["SDCD", "cost_exponent"] == pytest.approx(2)
         assert table.loc["DAGMA", "cost_exponent"] == pytest.approx(3)
 
-    def test_files(self, tmp_path):
-        paths = method_comparison.write(method_comparison.build(self.COSTS, d=8), tmp_path / "t")
-        _check_latex(paths[1].read_text())
-        page = paths[2].read_text()
-        assert "d^2.00 [2.00, 2.00]" in page and "paper O(d²)" in page
-        assert "over d from 100 to 400" in page
+    def test_print(self):
+        caption = TABLES["table_method_comparison"].caption
+        _, laid_out = method_comparison.make(self.COSTS, caption=caption, d=8)
+        _check_latex(layout.to_latex(laid_out))
+        cost = laid_out.rows[0][1][1]
+        assert cost == {"ours": "d^2.00 [2.00, 2.00]", "paper": "O(d²)"}
+        assert "over d from 100 to 400" in laid_out.caption
 
-    def test_costs_that_were_not_measured_are_named_so(self, tmp_path):
-        table = method_comparison.build(self.COSTS[self.COSTS["d"] < 200], d=8)
+    def test_costs_that_were_not_measured_are_named_so(self):
+        costs = self.COSTS[self.COSTS["d"] < 200]
+        table, laid_out = method_comparison.make(costs, caption="", d=8)
         assert table["cost_exponent"].isna().all()
-        page = method_comparison.write(table, tmp_path / "t")[2].read_text()
-        assert page.count("not measured") == 6
+        assert [row[1][1]["ours"] for row in laid_out.rows] == ["not measured"] * 6
 
 
 class TestConstraintCosts:
@@ -310,18 +302,14 @@ class TestConstraintCosts:
             constraint_costs.constraint_costs(repeats=0)
 
 
-def test_every_table_module_keeps_to_the_contract():
-    names = [m.name for m in pkgutil.iter_modules(sdcd.tables.__path__) if m.name[0] != "_"]
-    assert set(OF_RUNS) < set(names)
-    for name in names:
-        module = importlib.import_module(f"sdcd.tables.{name}")
-        assert isinstance(module.EXPERIMENTS, tuple)
-        assert callable(module.build) and callable(module.write)
+def test_every_table_of_cells_is_tested():
+    of_cells = {name for name, exhibit in TABLES.items() if exhibit.module == "sdcd.tables.cells"}
+    assert {f"table_{name}" for name in OF_RUNS} == of_cells
 
 
 def test_long_latex_tables_are_split():
-    rows = [((str(index),), [{"": "1"}]) for index in range(_layout.LATEX_ROWS + 1)]
-    text = _layout.to_latex(_layout.Layout("Caption.", ["key"], ["value"], rows))
+    rows = [((str(index),), [{"": "1"}]) for index in range(layout.LATEX_ROWS + 1)]
+    text = layout.to_latex(layout.Layout("Caption.", ["key"], ["value"], rows))
     assert text.count(r"\begin{table}") == 2
     assert "Part 2 of 2" in text
     _check_latex(text)

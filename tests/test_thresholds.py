@@ -6,16 +6,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from support.exhibited import draw, make
 
 from sdcd.data.dataset import Dataset, write_dataset
 from sdcd.experiments.plan import Experiment
-from sdcd.figures import style, thresholds_interventional, thresholds_observational
+from sdcd.figures import style
 from sdcd.files import write_json, write_npz
 from sdcd.graphs import dag_trim
 from sdcd.methods import Graph
 from sdcd.metrics import average_precision, n_edges, shd
 from sdcd.runs.thresholds import COLUMNS, GRID, collect_thresholds, fit_rows, own_threshold, steps
-from sdcd.tables import thresholds_observational as numbers
+from sdcd.tables import thresholds as numbers
 
 BOUNDS = {"min_d": None, "max_d": None, "max_seeds": None, "shortened": ""}
 
@@ -132,10 +133,10 @@ def test_the_table_has_every_finished_fit(table):
 
 
 class TestFigure:
-    def figure(self, table, tmp_path, module=thresholds_observational):
+    def figure(self, table, tmp_path, name="thresholds_observational"):
         # As the workflow hands it over.
         table.to_csv(tmp_path / "table.csv", index=False)
-        return module.draw(pd.read_csv(tmp_path / "table.csv"))
+        return draw(name, pd.read_csv(tmp_path / "table.csv"))
 
     def test_it_says_that_it_is_not_in_the_paper(self, table, tmp_path):
         figure = self.figure(table, tmp_path)
@@ -171,14 +172,14 @@ class TestFigure:
             table.assign(experiment="interventional", fraction=fraction)
             for fraction in (0, 0.25, 0.5, 0.75, 1)
         ]
-        figure = self.figure(pd.concat(tables), tmp_path, thresholds_interventional)
+        figure = self.figure(pd.concat(tables), tmp_path, "thresholds_interventional")
         titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
         assert [title.split(", ")[2] for title in titles] == [
             f"{percent} % of variables intervened on" for percent in (0, 50, 100)
         ]
 
     def test_nothing_finished_is_said(self, table):
-        figure = thresholds_observational.draw(table.iloc[:0])
+        figure = draw("thresholds_observational", table.iloc[:0])
         assert "every fit failed" in figure.texts[0].get_text()
 
 
@@ -196,7 +197,7 @@ class TestTable:
         ]
         rows = [{**keys, **row, "method": "SDCD", "average_precision": 0.5} for row in rows]
         rows.append({**keys, "method": "GIES", "seed": 0, "point": "own", "shd": 9, "n_edges": 5})
-        cells = numbers.build(pd.DataFrame(rows)).set_index("method")
+        cells = numbers.summarise(pd.DataFrame(rows)).set_index("method")
         assert cells.index.tolist() == ["GIES", "SDCD"]
         found = cells.loc["SDCD", ["n", "shd", "best_shd", "one_shd", "one_threshold"]]
         # Means of the curves: 15, 16, 15; of equal ones the smallest threshold.
@@ -206,14 +207,17 @@ class TestTable:
         ).all()
 
     def test_it_is_written_with_the_empty_graph_and_the_best_in_bold(self, table, tmp_path):
-        cells = numbers.build(table.assign(shortened=np.where(table["method"] == "DAGMA", "x", "")))
-        _, tex, page = numbers.write(cells, tmp_path / "thresholds")
-        text = page.read_text()
-        assert "Not in the paper" in text and r"\toprule" in tex.read_text()
-        assert text.count("empty graph</th>") == 2 and "<span class='plain'>14</span>" in text
-        assert "* shortened: DAGMA: x." in text
+        shortened = table.assign(shortened=np.where(table["method"] == "DAGMA", "x", ""))
+        _, laid_out = make("thresholds_observational", shortened)
+        assert laid_out.caption.startswith("Not in the paper")
+        rows = {keys[1]: [entry[""] for entry in entries] for keys, entries in laid_out.rows}
+        assert [keys[1] for keys, _ in laid_out.rows].count("empty graph") == 2
+        assert "14" in [
+            entries[0][""] for keys, entries in laid_out.rows if keys[1] == "empty graph"
+        ]
+        assert "* shortened: DAGMA: x." in laid_out.notes
         # GIES returned the true graph, and has no weights.
-        assert "<b>0.0</b>" in text and ">–</span>" in text
+        assert rows["GIES"][0] == "0.0" and "–" in rows["GIES"]
 
     def test_the_page_of_the_documentation_is_made_from_runs(self, table, tmp_path, monkeypatch):
         monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))

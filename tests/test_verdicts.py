@@ -349,13 +349,9 @@ class TestClaims:
 
 
 def test_files_are_complete_and_repeatable(of_logs, tmp_path):
-    first = verdicts.write(of_logs, tmp_path / "a")
+    verdicts.write(of_logs, tmp_path / "a.csv")
+    assert len(verdicts.read(tmp_path / "a.csv")) == len(of_logs)
     runs = {"interventional": published_runs("interventional")}
-    again = [verdicts.write(verdicts.judge(runs), tmp_path / name) for name in "bc"]
-    for one, two in zip(*again, strict=True):
-        assert one.read_bytes() == two.read_bytes()
-    assert len(pd.read_csv(first[0])) == len(of_logs)
-    page = first[1].read_text(encoding="utf-8")
-    assert page.count("<article") == (of_logs["kind"] == "claim").sum()
-    assert "nan" not in page.replace("dominan", "")
-    assert "http" not in page
+    for name in ("b.csv", "c.csv"):
+        verdicts.write(verdicts.judge(runs), tmp_path / name)
+    assert (tmp_path / "b.csv").read_bytes() == (tmp_path / "c.csv").read_bytes()

@@ -6,13 +6,11 @@ with its settings and limits. Nothing heavy is imported, since a workflow makes 
 every job.
 """
 
-import ast
 import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 from sdcd.errors import InputError
 from sdcd.experiments.configuration import checked, closest
@@ -422,35 +420,3 @@ def _datasets(family: str, grid: Mapping, seeds: list[int]) -> Iterable[DatasetK
         grid.get("mechanisms", [""]), grid["d"], grid["s"], grid.get("fractions", [0.0]), seeds
     ):
         yield DatasetKey(family, int(d), int(s), int(seed), float(fraction), mechanism)
-
-
-def exhibits(kind: str) -> dict[str, tuple[str, ...]]:
-    """The figures or tables, each with the tables of runs that it is made from.
-
-    Parameters
-    ----------
-    kind : "figures" or "tables"
-        A subpackage of this package. Each of its modules that defines a function ``draw`` or
-        ``build``, or assigns one, is one exhibit, made from the experiments in the module's tuple
-        ``EXPERIMENTS``, or, without that, from the study of the module's own name. The modules are
-        read, not imported.
-
-    Returns
-    -------
-    dict of str to tuple of str
-        Names of the modules, sorted, with their experiments.
-    """
-    found = {}
-    for path in sorted((Path(__file__).parents[1] / kind).glob("[!_]*.py")):
-        tree = ast.parse(path.read_bytes())
-        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-        constants = {
-            node.targets[0].id: node.value
-            for node in tree.body
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-        }
-        if not {"draw", "build"} & (functions | set(constants)):
-            continue
-        stated = constants.get("EXPERIMENTS")
-        found[path.stem] = (path.stem,) if stated is None else tuple(ast.literal_eval(stated))
-    return found

@@ -10,8 +10,6 @@ from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 
 from sdcd.figures import style
 
-EXPERIMENTS = ("cartoon",)
-
 RIGHT = "#0072B2"
 REVERSED = "#E69F00"
 WRONG = "#D55E00"

@@ -31,8 +31,8 @@ from sdcd.errors import InputError
 from sdcd.experiments.datasets import DATASET_PATTERN
 from sdcd.experiments.plan import DERIVED, FAMILIES, STUDIES
 from sdcd.files import atomic_path, read_json, read_npz
+from sdcd.report.inputs import read_plan, read_tables
 from sdcd.report.overview import fit_names
-from sdcd.report.page import read_plan, read_tables
 from sdcd.runs.table import read_runs
 
 FORMAT = 1

@@ -1,23 +1,18 @@
-"""What was run, at which cost, and what failed: a page to open first."""
+"""What was run, where and by which code, at which cost, and what failed."""
 
-import html
-from collections.abc import Sequence
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pandas as pd
 
 from sdcd.errors import InputError
 from sdcd.experiments.datasets import DatasetKey
 from sdcd.experiments.plan import FAMILIES
-
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto;
-       padding: 0 1rem; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-div { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .7rem; text-align: left; border-bottom: 1px solid #ddd; }
-th { border-bottom: 2px solid #888; } td.number, th.number { text-align: right; }
-"""
+from sdcd.files import atomic_path
+from sdcd.report.view import Table
 
 
 def failures(runs: pd.DataFrame) -> pd.DataFrame:
@@ -44,6 +39,12 @@ def failures(runs: pd.DataFrame) -> pd.DataFrame:
         d=("d", lambda d: " ".join(str(int(value)) for value in sorted(set(d)))),
         log=("log", "first"),
     ).reset_index()
+
+
+def write_failures(runs: pd.DataFrame, path: str | Path) -> None:
+    """Write :func:`failures` as CSV."""
+    with atomic_path(path) as temporary:
+        failures(runs).to_csv(temporary, index=False, lineterminator="\n")
 
 
 def fit_names(runs: pd.DataFrame) -> list[str]:
@@ -90,88 +91,137 @@ def summary(runs: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index()
 
 
-def page(tables: Sequence[pd.DataFrame], scale: str) -> str:
-    """The overview as one HTML page.
-
-    Parameters
-    ----------
-    tables : sequence of DataFrame
-        A table of runs for each experiment.
-    scale : str
-        Name of the scale.
-    """
-    runs = pd.concat(tables, ignore_index=True)
-    # A fit may belong to several experiments; its cost counts once.
-    fits = runs[~pd.Series(fit_names(runs)).duplicated().to_numpy()]
-    failed = failures(runs)
-    n_failed = int((fits["status"] != "ok").sum())
-    parts = [
-        f"<h1>What was run at scale {html.escape(scale)}</h1>",
-        f"<p>{len(fits):,} fits, {fits['seconds'].sum() / 3600:.2f} hours in all; "
-        f"{n_failed:,} of them failed.</p>",
-        "<h2>Fits by experiment and method</h2>",
-        costs_table(runs),
-        "<h2>Failures by reason</h2>",
-        failures_table(failed),
-    ]
-    title = f"What was run at scale {html.escape(scale)}"
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(parts)
-        + "\n</body>\n</html>\n"
-    )
-
-
-def costs_table(runs: pd.DataFrame) -> str:
-    """:func:`summary` as an HTML table."""
-    return _table(
-        summary(runs),
-        {
-            "experiment": "experiment",
-            "method": "method",
-            "fits": "fits",
-            "failed": "failed",
-            "hours": "hours",
-            "peak_rss_mb": "peak memory (MB)",
-            "shortened": "shorter than in the paper",
-        },
-    )
-
-
-def failures_table(failed: pd.DataFrame) -> str:
-    """What :func:`failures` returns as an HTML table."""
-    if not len(failed):
-        return "<p>None.</p>"
-    headings = ("experiment", "method", "d", "fits", "status", "reason", "log")
-    return _table(failed, {heading: heading for heading in headings})
-
-
-def _table(table: pd.DataFrame, headings: dict[str, str]) -> str:
-    numeric = {column for column in headings if pd.api.types.is_numeric_dtype(table[column].dtype)}
-
-    def cell(tag: str, column: str, text: str) -> str:
-        kind = ' class="number"' if column in numeric else ""
-        return f"<{tag}{kind}>{html.escape(text)}</{tag}>"
-
-    head = "".join(cell("th", column, heading) for column, heading in headings.items())
+def costs(runs: pd.DataFrame) -> Table:
+    """:func:`summary` for the page."""
+    head = ("experiment", "method", "fits", "failed", "hours", "peak memory (MB)")
     rows = [
-        "<tr>" + "".join(cell("td", column, _text(row[column])) for column in headings) + "</tr>"
-        for _, row in table.iterrows()
+        (
+            row.experiment.replace("_", " "),
+            row.method,
+            f"{row.fits:,}",
+            f"{row.failed:,}",
+            _number(row.hours),
+            _number(row.peak_rss_mb),
+            row.shortened,
+        )
+        for row in summary(runs).itertuples()
     ]
-    parts = [
-        "<div class='scroll'><table>",
-        f"<thead><tr>{head}</tr></thead>",
-        "<tbody>",
-        *rows,
-        "</tbody>",
-        "</table></div>",
-    ]
-    return "\n".join(parts)
+    head += ("shorter than in the paper",)
+    return Table(head, rows, numeric=frozenset({2, 3, 4, 5}))
 
 
-def _text(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:,.3f}" if value < 10 else f"{value:,.0f}"
-    return str(value)
+def failures_by_reason(runs: pd.DataFrame) -> Table:
+    """:func:`failures` for the page."""
+    head = ("experiment", "method", "d", "fits", "status", "reason", "log")
+    rows = [
+        (
+            row.experiment.replace("_", " "),
+            row.method,
+            row.d,
+            f"{row.fits:,}",
+            row.status,
+            row.reason,
+            row.log,
+        )
+        for row in failures(runs).itertuples()
+    ]
+    return Table(head, rows, numeric=frozenset({3}))
+
+
+def grids(runs: pd.DataFrame) -> Table:
+    """One row for each experiment: which data sets, how many seeds, which methods."""
+    rows = []
+    for name, group in runs.groupby("experiment", sort=False):
+        varied = [f"fraction {_listed(group['fraction'])}"] if name == "interventional" else []
+        if group["mechanism"].notna().any():
+            varied.append(", ".join(dict.fromkeys(group["mechanism"])))
+        seeds = group.groupby(["method", "d"])["seed"].nunique()
+        few, many = int(seeds.min()), int(seeds.max())
+        rows.append(
+            (
+                name.replace("_", " "),
+                _listed(group["d"]),
+                _listed(group["s"]),
+                "; ".join(varied),
+                str(many) if few == many else f"{few} to {many}",
+                ", ".join(dict.fromkeys(group["method"])),
+            )
+        )
+    return Table(("experiment", "d", "s", "also varied", "seeds", "methods"), rows, css="grids")
+
+
+def facts(
+    runs: pd.DataFrame, plan: Mapping[str, object], records: Sequence[Mapping]
+) -> dict[str, list[str]]:
+    """How many fits there are, what they cost, and where, when and by which code they were made.
+
+    Returns
+    -------
+    dict of str to list of str
+        For each kind of fact its lines.
+    """
+    fits = runs[~pd.Series(fit_names(runs)).duplicated().to_numpy()]
+    hours = fits["seconds"].sum() / 3600
+    if records:
+        hours = sum(record["seconds"] * record.get("threads", 1) for record in records) / 3600
+    unavailable = int((fits["status"] == "unavailable").sum())
+    failed = int((fits["status"] != "ok").sum()) - unavailable
+    missing = f" and {unavailable:,} could not be run here" if unavailable else ""
+    found = {
+        "Fits": [f"{len(fits):,}, of which {failed:,} failed{missing}"],
+        "Cost": [f"{hours:.2f} core-hours of fits"],
+    }
+    if plan:
+        found["Rows of a data set"] = [
+            f"{plan['n_observational']:,}, and {plan['n_per_intervention']:,} more for each "
+            "variable that is intervened on"
+        ]
+        digest = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:16]
+        found["Configuration"] = [f"{digest}, digest of plan.json"]
+    ends = sorted(str(record["finished"])[:16] for record in records if "finished" in record)
+    if ends:
+        first, last = (end.replace("T", " ") for end in (ends[0], ends[-1]))
+        found["Date"] = [f"{first} to {last} UTC"]
+    machines = Counter(_machine(record["machine"]) for record in records if "machine" in record)
+    if machines:
+        found["Machine"] = _counted(machines)
+    codes = [record["code"] for record in records if "code" in record]
+    if codes:
+        found["Git commit"] = _counted(Counter(str(code.get("commit") or "none") for code in codes))
+        different = len({str(code.get("fingerprint")) for code in codes})
+        found["Code"] = [f"{different:,} fingerprints, one for each method and version of its code"]
+    return found
+
+
+def versions(records: Sequence[Mapping]) -> str:
+    """The packages that the fits were made with, each with its versions; empty without records."""
+    found: dict[str, set[str]] = {}
+    for record in records:
+        for name, version in record.get("versions", {}).items():
+            found.setdefault(str(name), set()).add(str(version))
+    return ", ".join(f"{name} {' and '.join(sorted(found[name]))}" for name in sorted(found))
+
+
+def _machine(machine: Mapping) -> str:
+    parts = [str(machine.get("cpu", "")), f"{machine.get('cores', '?')} cores"]
+    parts += [str(machine[key]) for key in ("gpu", "platform") if key in machine]
+    return ", ".join(parts)
+
+
+def _counted(counts: Counter, most: int = 6) -> list[str]:
+    """Texts, each with its number of fits if there are several; the rarest are only counted."""
+    if len(counts) == 1:
+        return list(counts)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    shown = [f"{text} ({number:,} fits)" for text, number in ordered[:most]]
+    if len(ordered) > most:
+        shown.append(f"and {len(ordered) - most} more")
+    return shown
+
+
+def _listed(values: pd.Series) -> str:
+    return ", ".join(f"{value:g}" for value in sorted(set(values.dropna())))
+
+
+def _number(value: float) -> str:
+    return f"{value:,.3f}" if value < 10 else f"{value:,.0f}"

@@ -3,21 +3,22 @@
 Whatever a table of runs holds of pruned methods (``NAME+prune``, ``SDCD-pruned``) is compared with
 the runs of the method that was pruned, data set by data set: :func:`effects` in each kind of data,
 :func:`overall` in each experiment, and :func:`leads` between SDCD and the others, all pruned.
-:func:`page_section` is the part of the report.
+:func:`section` is the part of the report.
 
 Every difference is a mean over data sets with Student's 95 % interval. It counts as shown if its
 two-sided p value, adjusted for the number of kinds of data (Benjamini and Hochberg), is below 5 %.
 """
 
-import html
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from sdcd.experiments.plan import FAMILIES
 from sdcd.methods.pruned import base_of
+from sdcd.report.view import Span, Table, signed
 from sdcd.runs import summaries
 from sdcd.verdicts.statistics import ALPHA, Estimate, benjamini_hochberg, of_sample
 
@@ -198,37 +199,50 @@ def _answered(rows: list[dict]) -> pd.DataFrame:
 # The part of the report
 
 
-def page_section(runs: pd.DataFrame) -> list[str]:
-    """The part of the report on pruning as HTML; empty if no pruned method was run.
+@dataclass(frozen=True)
+class Answer:
+    """The kinds of data in which pruning does the same to SHD."""
 
-    It says in which kinds of data pruning lowers SHD, in which it raises it, and where that cannot
-    be told, and whether SDCD still leads if all methods are pruned.
+    title: str
+    css: str
+    count: str
+    kinds: list[str]
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the page says of pruning."""
+
+    methods: str
+    answers: list[Answer]
+    by_experiment: Table
+    leads: Table | None
+    leads_sentence: str
+    tables: list[tuple[str, Table]]
+    chosen_on: bool
+
+
+def section(runs: pd.DataFrame) -> Section | None:
+    """In which kinds of data pruning lowers SHD, in which it raises it, and where SDCD leads.
+
+    ``None`` if no pruned method was run.
     """
     table = effects(runs)
     if not len(table):
-        return []
-    names = " and ".join(dict.fromkeys(html.escape(name) for name in table["method"]))
-    parts = [
-        "<p><strong>Not in the paper.</strong> Held-out pruning is a step after a method: it drops "
-        "an edge unless, on a fifth of the rows that was set aside, the edge improves the "
-        f"prediction of its child from the child's other parents. Here {names} against the same "
-        "method without it, on the same data sets.</p>",
-        "<p>Why it can help: most wrong edges of SDCD run with the causal order, from a variable "
-        "to one of its descendants or between two that neither precedes. Such an edge can have a "
-        "large weight, but next to the true parents it predicts little, so a held-out gain for "
-        "each edge tells it from a true one better than its weight does. A reversed edge does "
-        "predict, and pruning keeps it: where most wrong edges are reversed, as in dense graphs of "
-        "few variables, nothing is won and true edges may be lost (<code>docs/pruning.md</code>)."
-        "</p>",
-    ]
-    parts += [_where_it_helps(table), _by_experiment(table, overall(runs)), _leads(runs)]
-    several = table["experiment"].nunique() > 1
-    for experiment, group in table.groupby("experiment", sort=False):
-        title = html.escape(experiment.replace("_", " "))
-        parts.append(f"<h3>{title[0].upper()}{title[1:]}</h3>" if several else "")
-        parts.append(_table(group))
-    parts.append(f"<ul class='notes'>{''.join(f'<li>{note}</li>' for note in _notes(table))}</ul>")
-    return parts
+        return None
+    lead, sentence = _leads(runs)
+    return Section(
+        " and ".join(dict.fromkeys(table["method"])),
+        _answers(table),
+        _by_experiment(table, overall(runs)),
+        lead,
+        sentence,
+        [
+            (experiment.replace("_", " ").capitalize(), _table(group))
+            for experiment, group in table.groupby("experiment", sort=False)
+        ],
+        any(_chosen_on(row) for row in table.to_dict("records")),
+    )
 
 
 _TITLES = {
@@ -239,79 +253,73 @@ _TITLES = {
 }
 
 
-def _where_it_helps(table: pd.DataFrame, most: int = 10) -> str:
-    """For each answer, the kinds of data in which SHD gives it; folded away if there are many."""
+def _answers(table: pd.DataFrame) -> list[Answer]:
+    """For each answer, the kinds of data in which SHD gives it."""
     shd = table[table["metric"] == "shd"]
     several = shd["method"].nunique() > 1
-    items = []
+    found = []
     for answer, title in _TITLES.items():
         group = shd[shd["answer"] == answer]
         if not len(group) and answer == "one data set":
             continue
-        cells = [
-            f"{html.escape(_where(row, True))}{_mark(row)} ("
-            + (f"{html.escape(row['method'])}, " if several else "")
-            + f"{_signed(row['difference'], 1)})"
+        kinds = [
+            f"{_where(row)}{_mark(row)} ("
+            + (f"{row['method']}, " if several else "")
+            + f"{signed(row['difference'], 1)})"
             for row in group.to_dict("records")
         ]
-        head = f"<strong>{title}</strong>, {len(group)} of {len(shd)}"
-        text = f"{head}: {'; '.join(cells) or 'none'}."
-        if len(cells) > most:
-            text = f"<details><summary>{head}</summary>{'; '.join(cells)}.</details>"
-        items.append(f"<li class='{_css(answer)}'>{text}</li>")
-    return f"<ul class='effects'>{''.join(items)}</ul>"
+        found.append(Answer(title, _css(answer), f"{len(group)} of {len(shd)}", kinds))
+    return found
 
 
-def _by_experiment(table: pd.DataFrame, means: pd.DataFrame) -> str:
+def _by_experiment(table: pd.DataFrame, means: pd.DataFrame) -> Table:
     """How often each answer is given, and the mean over all kinds of data of an experiment."""
     keys = ["experiment", "method"]
     shd = table[table["metric"] == "shd"]
     means = means[means["metric"] == "shd"].set_index(keys)
     answers = [answer for answer in ANSWERS if (shd["answer"] == answer).any()]
-    head = ("experiment", "method", *answers, "SHD over all", "graphs")
     rows = []
     for key, group in shd.groupby(keys, sort=False):
         counts = group["answer"].value_counts()
         mean = means.loc[key]
-        texts = [key[0].replace("_", " "), key[1], *(str(counts.get(a, 0)) for a in answers)]
-        cells = [f"<td>{html.escape(text)}</td>" for text in texts]
         word = "" if mean["answer"] == "one data set" else mean["answer"]
         values = f"{mean['before']:.1f} → {mean['after']:.1f}"
-        cells.append(_cell(values, mean["answer"], word, _interval(mean, 1)))
-        rows.append(f"<tr>{''.join(cells)}<td>{mean['n']}</td></tr>")
-    return "<p>Kinds of data with each answer, by SHD:</p>" + _scrolled(head, rows)
+        rows.append(
+            (
+                key[0].replace("_", " "),
+                key[1],
+                *(str(counts.get(answer, 0)) for answer in answers),
+                _spans(values, mean["answer"], word, _interval(mean, 1)),
+                str(mean["n"]),
+            )
+        )
+    return Table(("experiment", "method", *answers, "SHD over all", "graphs"), rows)
 
 
-def _leads(runs: pd.DataFrame) -> str:
+def _leads(runs: pd.DataFrame) -> tuple[Table | None, str]:
     table = leads(runs)
     if not len(table):
-        return (
-            "<p>Does SDCD still lead when every method is pruned? These runs cannot tell: no other "
-            "method was pruned on the same data sets as SDCD. Names such as "
-            "<code>DCDI-G+prune</code> in <code>config.yaml</code> add them.</p>"
-        )
-    head = ("data", "against", "data sets", "SHD of SDCD − other, unpruned", "both pruned")
+        return None, ""
     rows = []
     for row in table.to_dict("records"):
-        texts = [_where(row, True), row["other"], str(row["n"])]
-        cells = [f"<td>{html.escape(text)}</td>" for text in texts]
+        cells = [_where(row), row["other"], str(row["n"])]
         for when in ("before", "after"):
             found = {name: row[f"{when}_{name}"] for name in ("difference", "low", "high")}
             words = {"better": "SDCD leads", "worse": f"{row['other']} leads"}
             answer = row[f"{when}_answer"]
-            cells.append(_cell(_interval(found, 1), answer, words.get(answer, answer)))
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    counts = table["after_answer"].value_counts()
-    before = table["before_answer"].value_counts()
-    return (
-        f"<p>Does SDCD still lead when every method is pruned? Of {len(table)} comparisons with "
-        f"another pruned method, SDCD has the lower SHD in {counts.get('better', 0)} "
-        f"({before.get('better', 0)} with neither pruned), the other in {counts.get('worse', 0)} "
-        f"({before.get('worse', 0)}); the rest is undecided.</p>" + _scrolled(head, rows)
+            cells.append(_spans(_interval(found, 1), answer, words.get(answer, answer)))
+        rows.append(cells)
+    after, before = table["after_answer"].value_counts(), table["before_answer"].value_counts()
+    sentence = (
+        f"Of {len(table)} comparisons with another pruned method, SDCD has the lower SHD in "
+        f"{after.get('better', 0)} ({before.get('better', 0)} with neither pruned), the other in "
+        f"{after.get('worse', 0)} ({before.get('worse', 0)}); the rest is undecided."
     )
+    head = ("data", "against", "data sets", "SHD of SDCD − other, unpruned", "both pruned")
+    return Table(head, rows), sentence
 
 
-def _table(table: pd.DataFrame) -> str:
+def _table(table: pd.DataFrame) -> Table:
     several = table["method"].nunique() > 1
     names = [name for name, _, _ in METRICS.values()]
     head = ("data", "n", *("AP" if name == "average precision" else name for name in names))
@@ -320,37 +328,19 @@ def _table(table: pd.DataFrame) -> str:
         by_metric = {row["metric"]: row for row in cell.to_dict("records")}
         any_row = next(iter(by_metric.values()))
         first, *further = _parts(any_row)
-        spans = [first + _mark(any_row), *further, *([any_row["method"]] if several else [])]
+        lines = [first + _mark(any_row), *further, *([any_row["method"]] if several else [])]
         failed = f" ({any_row['failed']} failed)" if any_row["failed"] else ""
-        cells = ["<td>" + "".join(f"<span>{html.escape(text)}</span>" for text in spans) + "</td>"]
-        cells.append(f"<td>{cell['n'].max()}{failed}</td>")
+        cells = [[Span(line) for line in lines], f"{cell['n'].max()}{failed}"]
         for metric, (_, _, digits) in METRICS.items():
             row = by_metric.get(metric)
             if row is None:
-                cells.append("<td>–</td>")
+                cells.append("–")
                 continue
             means = f"{row['before']:.{digits}f} → {row['after']:.{digits}f}"
             word = "" if row["answer"] == "one data set" else row["answer"]
-            cells.append(_cell(means, row["answer"], word, _interval(row, digits)))
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    return _scrolled(head, rows)
-
-
-def _notes(table: pd.DataFrame) -> list[str]:
-    notes = [
-        "n: data sets; AP: average precision. In each cell: mean before → after pruning; mean "
-        "difference over data sets with its 95 % interval (Student's t; none if there is one data "
-        "set, or all differ by the same); and whether it is better or worse, at 5 % after "
-        "adjusting for the number of kinds of data. SHD and SHD-CPDAG: lower is better; the "
-        "others: higher.",
-        "SHD over all: the mean over all kinds of data of an experiment; what has the same graph "
-        "(the fractions of one d, s and seed) counts once.",
-    ]
-    if any(_chosen_on(row) for row in table.to_dict("records")):
-        notes.append(
-            "§ Pruning's settings were chosen on data of some of these graphs: no fair test of it."
-        )
-    return notes
+            cells.append(_spans(means, row["answer"], word, _interval(row, digits)))
+        rows.append(cells)
+    return Table(head, rows)
 
 
 def _mark(row: Mapping) -> str:
@@ -365,9 +355,8 @@ def _chosen_on(row: Mapping) -> bool:
     )
 
 
-def _where(row: Mapping, experiment: bool = False) -> str:
-    parts = [row["experiment"].replace("_", " ")] if experiment else []
-    return ", ".join([*parts, *_parts(row)])
+def _where(row: Mapping) -> str:
+    return ", ".join([row["experiment"].replace("_", " "), *_parts(row)])
 
 
 def _parts(row: Mapping) -> list[str]:
@@ -379,11 +368,10 @@ def _parts(row: Mapping) -> list[str]:
     return parts
 
 
-def _cell(first: str, answer: str, word: str, second: str = "") -> str:
-    spans = [f"<span>{first}</span>"]
-    spans += [f"<span class='difference'>{second}</span>"] if second else []
-    spans += [f"<span class='{_css(answer)}'>{html.escape(word)}</span>"] if word else []
-    return f"<td>{''.join(spans)}</td>"
+def _spans(first: str, answer: str, word: str, second: str = "") -> list[Span]:
+    spans = [Span(first)]
+    spans += [Span(second, "difference")] if second else []
+    return [*spans, *([Span(word, _css(answer))] if word else [])]
 
 
 def _css(answer: str) -> str:
@@ -391,20 +379,7 @@ def _css(answer: str) -> str:
 
 
 def _interval(row: Mapping, digits: int) -> str:
-    text = _signed(row["difference"], digits)
+    text = signed(row["difference"], digits)
     if math.isnan(row["low"]):
         return text
-    return f"{text} [{_signed(row['low'], digits)}, {_signed(row['high'], digits)}]"
-
-
-def _signed(value: float, digits: int) -> str:
-    text = f"{value:+.{digits}f}".replace("-", "−")
-    return text if text.strip("+−0.") else text[1:]
-
-
-def _scrolled(head: Iterable[str], rows: Iterable[str]) -> str:
-    headings = "".join(f"<th scope='col'>{html.escape(text)}</th>" for text in head)
-    return (
-        "<div class='exhibit long'><div class='scroll'><table><thead><tr>"
-        f"{headings}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></div>"
-    )
+    return f"{text} [{signed(row['low'], digits)}, {signed(row['high'], digits)}]"

@@ -1,23 +1,11 @@
 """What the compared methods can do, measured (the paper's table:method-comparison)."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 
 from sdcd.acyclicity import CONSTRAINTS, cycle, growth_exponents
-from sdcd.tables._layout import Layout, write_all
-
-EXPERIMENTS = ("constraint_costs",)
-
-CAPTION = (
-    "Differentiable causal discovery methods. Stable: whether the method's acyclicity constraint "
-    "vanishes and explodes no faster than the weights and is defined everywhere; in brackets the "
-    "exponents measured on a cycle of {d} nodes. Cost: exponent of d in the time of one evaluation "
-    "of value and gradient, fitted over d {sizes}, with its 95 % interval. Interventions: whether "
-    "the method takes interventional data. Expressive: whether its model class, named in brackets, "
-    "can approximate any causal graph with nonlinear structural equations."
-)
+from sdcd.tables.layout import Layout
 
 
 @dataclass(frozen=True)
@@ -44,7 +32,13 @@ FACTS = {
 """Constraint and model class of each method as run, and the paper's entries."""
 
 
-def build(costs: pd.DataFrame, *, d: int = 20) -> pd.DataFrame:
+def make(costs: pd.DataFrame, *, caption: str, d: int = 20) -> tuple[pd.DataFrame, Layout]:
+    """The table as numbers (:func:`measured`) and as printed; ``caption`` has {d} and {sizes}."""
+    table = measured(costs, d=d)
+    return table, layout(table, caption)
+
+
+def measured(costs: pd.DataFrame, *, d: int = 20) -> pd.DataFrame:
     """The table, with its measured entries beside the paper's.
 
     Parameters
@@ -100,8 +94,8 @@ def build(costs: pd.DataFrame, *, d: int = 20) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"domain_end": float})
 
 
-def write(table: pd.DataFrame, stem: str | Path) -> tuple[Path, Path, Path]:
-    """Write the table as ``stem.csv``, ``stem.tex`` and ``stem.html``, in the paper's layout."""
+def layout(table: pd.DataFrame, caption: str) -> Layout:
+    """What :func:`measured` returns in the paper's arrangement."""
     columns = ["stable", "cost of the constraint", "interventions", "expressive"]
     rows = []
     for row in table.itertuples():
@@ -125,14 +119,14 @@ def write(table: pd.DataFrame, stem: str | Path) -> tuple[Path, Path, Path]:
         rows.append(((row.method,), entries))
     timed = [int(size) for text in table["sizes"] for size in str(text).split()]
     sizes = f"from {min(timed)} to {max(timed)}" if timed else "(not measured)"
-    caption = CAPTION.format(d=int(table["cycle"].iloc[0]), sizes=sizes)
+    caption = caption.format(d=int(table["cycle"].iloc[0]), sizes=sizes)
     notes = [
         "DCD-FG was run with the exponential of its whole d × d soft matrix, in O(d³); the paper "
         "gives the cost of its low-rank form with m modules.",
         "DCDI, DAGMA, NOTEARS and NOBEARS apply their constraint to non-negative functions of the "
         "weights; the exponents are those of the constraint.",
     ]
-    return write_all(Layout(caption, ["method"], columns, rows, notes), table, stem)
+    return Layout(caption, ["method"], columns, rows, notes)
 
 
 def _mark(yes: bool) -> str:

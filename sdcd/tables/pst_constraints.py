@@ -3,22 +3,11 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 
 from sdcd.acyclicity import CONSTRAINTS, cycle, growth_exponents
-from sdcd.tables._layout import Formula, Layout, write_all
-
-EXPERIMENTS = ()
-
-CAPTION = (
-    "Acyclicity constraints of a non-negative matrix A of size d: the four power series traces "
-    "(PST) with their series, and the spectral radius, which is none. Gradients are transposed, "
-    "except that of the spectral radius. Vanishing and exploding exponents: the slope of log h(sC) "
-    "against log s for small and large s, measured on a cycle C through all d = {d} nodes; a "
-    "stable constraint has 1 in both and is defined for all s."
-)
+from sdcd.tables.layout import Formula, Layout
 
 
 @dataclass(frozen=True)
@@ -77,13 +66,17 @@ WRITTEN = {
 series) out; as printed, neither would be zero on an acyclic graph."""
 
 
-def build(runs: pd.DataFrame | None = None, *, d: int = 20) -> pd.DataFrame:
+def make(*, caption: str, d: int = 20) -> tuple[pd.DataFrame, Layout]:
+    """The table as numbers (:func:`measured`) and as printed; ``caption`` has {d}."""
+    table = measured(d=d)
+    return table, layout(table, caption)
+
+
+def measured(*, d: int = 20) -> pd.DataFrame:
     """The constraints with their measured growth.
 
     Parameters
     ----------
-    runs : DataFrame, optional
-        Not used: the table needs no runs.
     d : int, default 20
         Length of the cycle on which the growth is measured.
 
@@ -118,8 +111,8 @@ def build(runs: pd.DataFrame | None = None, *, d: int = 20) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def write(table: pd.DataFrame, stem: str | Path) -> tuple[Path, Path, Path]:
-    """Write the table as ``stem.csv``, ``stem.tex`` and ``stem.html``."""
+def layout(table: pd.DataFrame, caption: str) -> Layout:
+    """What :func:`measured` returns as a printable table."""
     columns = ["a_k", "f_a", "h_a", "gradient", "vanishing", "exploding", "defined for", "stable"]
     rows = []
     for row in table.itertuples():
@@ -141,6 +134,5 @@ def write(table: pd.DataFrame, stem: str | Path) -> tuple[Path, Path, Path]:
         if subscript in ("inv", "binom"):
             name = Formula(row.name, rf"h_{{\mathrm{{{subscript}}}}}")
         rows.append(((name,), [{"": text} for text in texts]))
-    caption = CAPTION.format(d=int(table["d"].iloc[0]))
-    layout = Layout(caption, ["name"], columns, rows)
-    return write_all(layout, table, stem)
+    caption = caption.format(d=int(table["d"].iloc[0]))
+    return Layout(caption, ["name"], columns, rows)

@@ -2,10 +2,10 @@
 
 =================  ================================================================================
 ``claims.csv``     beside this package: the claims, with their tests and thresholds
-``_cells``         cells of tables
-``_claims``        claims of the text, and the tests that they name
-``_page``          the verdicts as CSV and as a page
-``_statistics``    estimates, equivalence tests, corrections for multiplicity, numbers of seeds
+``cells``          cells of tables
+``claims``         claims of the text, and the tests that they name
+``table``          the verdicts as CSV
+``statistics``     estimates, equivalence tests, corrections for multiplicity, numbers of seeds
 =================  ================================================================================
 
 **Cells.** Ours and the published are compared by seed where the authors logged runs on the same
@@ -29,16 +29,7 @@ import pandas as pd
 
 from sdcd.verdicts.cells import judge_cells
 from sdcd.verdicts.claims import fitted_exponent, judge_claims, read_claims
-from sdcd.verdicts.page import (
-    COLUMNS,
-    VERDICTS,
-    badge,
-    cells_table,
-    claims_list,
-    count,
-    counts_table,
-    write,
-)
+from sdcd.verdicts.table import COLUMNS, VERDICTS, count, read, write
 
 
 def judge(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -75,13 +66,10 @@ def judge(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 __all__ = [
     "COLUMNS",
     "VERDICTS",
-    "badge",
-    "cells_table",
-    "claims_list",
     "count",
-    "counts_table",
     "fitted_exponent",
     "judge",
+    "read",
     "read_claims",
     "write",
 ]

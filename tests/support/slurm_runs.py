@@ -24,7 +24,7 @@ from pathlib import Path
 import yaml
 from support.slurm import Cluster, Unavailable, descendants, one_node_cluster
 from support.tiny import TINY, add_slow_method, started, wait_for
-from support.workflow import SMOKE, begin, copy_of, new_clone, snakemake
+from support.workflow import begin, copy_of, new_clone, snakemake
 
 from sdcd.files import write_json
 
@@ -42,8 +42,6 @@ def smoke(cluster: Cluster, folder: Path) -> dict:
     clone = new_clone(folder / "clone")
     arguments = ("--profile", "slurm", *ASKING, "--config", "scale=smoke", "gpu=false")
     snakemake(clone, *arguments, environment=cluster.environment)
-    report = ("--report", "results/smoke/snakemake-report.html")
-    snakemake(clone, *SMOKE, "gpu=false", *report, environment=cluster.environment)
     return {}
 
 

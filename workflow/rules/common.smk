@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from dataclasses import asdict
 from functools import cache
 from math import ceil
 from pathlib import Path
@@ -17,8 +18,9 @@ os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.ge
 
 from sdcd.fits.costs import expected, grant
 from sdcd.errors import InputError
+from sdcd.exhibits import FIGURES, TABLES, available, file_stem
 from sdcd.experiments.datasets import DATASET_PATTERN, DatasetKey
-from sdcd.experiments.plan import DERIVED, STUDIES, exhibits, make_plan
+from sdcd.experiments.plan import DERIVED, STUDIES, make_plan
 from sdcd.fits.fingerprint import fingerprint
 from sdcd.methods.registry import methods as registered_methods
 from sdcd.experiments.origin import check, sign, signed
@@ -49,12 +51,10 @@ except InputError as error:
     sys.exit(f"Error: {error}")
 
 PUBLISHED = tuple(sorted((ROOT / "sdcd/published").glob("*.csv")))
-CAPTIONS = tuple(sorted((ROOT / "workflow/report").glob("*.rst")))
+TEMPLATES = tuple(sorted((ROOT / "sdcd/report/templates").iterdir()))
 AVAILABLE = [*PLAN.experiments, *PLAN.studies]
 FROM_FITS = PLAN.derived()
 SHOWN = {*AVAILABLE, *FROM_FITS}
-FIGURES = {name: of for name, of in exhibits("figures").items() if set(of) <= SHOWN}
-TABLES = {name: of for name, of in exhibits("tables").items() if set(of) <= SHOWN}
 
 
 wildcard_constraints:
@@ -80,16 +80,21 @@ def code_now(script, *modules, data=()):
     return fingerprint(*modules, scripts=[ROOT / "workflow/scripts" / script], data=data)
 
 
+def as_json(value):
+    """A parameter as a function: in a string, Snakemake would take braces for wildcards."""
+    return lambda wildcards: json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
 def runs_of(experiments):
     return [f"{RESULTS}/runs/{experiment}.csv" for experiment in experiments]
 
 
 def figures():
-    return [f"{RESULTS}/figures/{name}.png" for name in FIGURES]
+    return [f"{RESULTS}/figures/{file_stem(rule)}.png" for rule in available(FIGURES, SHOWN)]
 
 
 def tables():
-    return [f"{RESULTS}/tables/{name}.csv" for name in TABLES]
+    return [f"{RESULTS}/tables/{file_stem(rule)}.csv" for rule in available(TABLES, SHOWN)]
 
 
 def simulate_arguments(wildcards):

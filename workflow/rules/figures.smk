@@ -1,23 +1,19 @@
-# Every figure that has its runs at this scale: fig_{name}, drawn by sdcd/figures/{name}.py.
-for name, experiments in FIGURES.items():
+# Every figure that has its runs at this scale. sdcd/exhibits.py has them by the name of their rule, such
+# as fig_observational: what each is drawn from, by which module, with which options.
+for rule_name, exhibit in available(FIGURES, SHOWN).items():
 
     rule:
         name:
-            f"fig_{name}"
+            rule_name
         input:
-            runs_of(experiments),
+            runs_of(exhibit.runs),
         output:
-            png=report(
-                f"{RESULTS}/figures/{name}.png",
-                caption=f"../report/fig_{name}.rst",
-                category="3. Figures",
-                labels={"figure": name.replace("_", " ")},
-            ),
-            pdf=f"{RESULTS}/figures/{name}.pdf",
+            png=f"{RESULTS}/figures/{file_stem(rule_name)}.png",
+            pdf=f"{RESULTS}/figures/{file_stem(rule_name)}.pdf",
         log:
-            f"{RESULTS}/logs/fig_{name}.log",
+            f"{RESULTS}/logs/{rule_name}.log",
         benchmark:
-            f"{RESULTS}/benchmarks/fig_{name}.tsv"
+            f"{RESULTS}/benchmarks/{rule_name}.tsv"
         # Seconds of work: on a cluster, done where Snakemake runs.
         localrule: True
         conda:
@@ -26,8 +22,9 @@ for name, experiments in FIGURES.items():
             mem_mb=2000,
             runtime=15,
         params:
-            figure=name,
-            code=code("figures.py", f"sdcd.figures.{name}", data=PUBLISHED),
+            module=exhibit.module,
+            options=as_json(exhibit.options),
+            code=code("figures.py", exhibit.module, data=PUBLISHED),
         shell:
-            "python workflow/scripts/figures.py --figure {params.figure} --out {output.png:q}"
-            " {input:q} 2> {log:q}"
+            "python workflow/scripts/figures.py --module {params.module} --options {params.options:q}"
+            " --out {output.png:q} {input:q} 2> {log:q}"

@@ -1,24 +1,19 @@
-# Every table that has its runs at this scale: table_{name}, by sdcd/tables/{name}.py.
-for name, experiments in TABLES.items():
+# Every table that has its runs at this scale. sdcd/exhibits.py has them by the name of their rule, such as
+# table_observational: what each is made from, by which module, with which options.
+for rule_name, exhibit in available(TABLES, SHOWN).items():
 
     rule:
         name:
-            f"table_{name}"
+            rule_name
         input:
-            runs_of(experiments),
+            runs_of(exhibit.runs),
         output:
-            csv=f"{RESULTS}/tables/{name}.csv",
-            tex=f"{RESULTS}/tables/{name}.tex",
-            html=report(
-                f"{RESULTS}/tables/{name}.html",
-                caption=f"../report/table_{name}.rst",
-                category="4. Tables",
-                labels={"table": name.replace("_", " ")},
-            ),
+            csv=f"{RESULTS}/tables/{file_stem(rule_name)}.csv",
+            tex=f"{RESULTS}/tables/{file_stem(rule_name)}.tex",
         log:
-            f"{RESULTS}/logs/table_{name}.log",
+            f"{RESULTS}/logs/{rule_name}.log",
         benchmark:
-            f"{RESULTS}/benchmarks/table_{name}.tsv"
+            f"{RESULTS}/benchmarks/{rule_name}.tsv"
         # Seconds of work: on a cluster, done where Snakemake runs.
         localrule: True
         conda:
@@ -27,8 +22,9 @@ for name, experiments in TABLES.items():
             mem_mb=2000,
             runtime=15,
         params:
-            table=name,
-            code=code("tables.py", f"sdcd.tables.{name}", data=PUBLISHED),
+            module=exhibit.module,
+            options=as_json({"caption": exhibit.caption, **exhibit.options}),
+            code=code("tables.py", exhibit.module, data=PUBLISHED),
         shell:
-            "python workflow/scripts/tables.py --table {params.table} --out {output.csv:q}"
-            " {input:q} 2> {log:q}"
+            "python workflow/scripts/tables.py --module {params.module} --options {params.options:q}"
+            " --out {output.csv:q} {input:q} 2> {log:q}"

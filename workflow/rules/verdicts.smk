@@ -5,13 +5,7 @@ rule verdicts:
     input:
         runs_of(AVAILABLE),
     output:
-        csv=f"{RESULTS}/verdicts.csv",
-        html=report(
-            f"{RESULTS}/verdicts.html",
-            caption="../report/verdicts.rst",
-            category="2. Verdicts",
-            labels={"page": "Does the paper reproduce?"},
-        ),
+        f"{RESULTS}/verdicts.csv",
     log:
         f"{RESULTS}/logs/verdicts.log",
     benchmark:
@@ -26,4 +20,4 @@ rule verdicts:
     params:
         code=code("verdicts.py", data=(*PUBLISHED, ROOT / "sdcd/verdicts/claims.csv")),
     shell:
-        "python workflow/scripts/verdicts.py --out {output.csv:q} {input:q} 2> {log:q}"
+        "python workflow/scripts/verdicts.py --out {output:q} {input:q} 2> {log:q}"

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import json
 from pathlib import Path
 
 import _script
@@ -13,14 +14,14 @@ from sdcd.runs.table import read_runs
 def main() -> None:
     """Read the arguments, draw, save."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--figure", required=True, help="a module of sdcd.figures")
+    parser.add_argument("--module", required=True, help="a module with a function draw")
+    parser.add_argument("--options", type=json.loads, default={}, help="its arguments, as JSON")
     parser.add_argument("--out", required=True, help="where the .png goes; .pdf beside it")
     parser.add_argument("runs", nargs="*", help="tables of runs, .csv, as the figure takes them")
     a = parser.parse_args()
 
-    module = importlib.import_module(f"sdcd.figures.{a.figure}")
-    figure = module.draw(*map(read_runs, a.runs))
-    style.save(figure, Path(a.out).with_suffix(""))
+    draw = importlib.import_module(a.module).draw
+    style.save(draw(*map(read_runs, a.runs), **a.options), Path(a.out).with_suffix(""))
 
 
 if __name__ == "__main__":

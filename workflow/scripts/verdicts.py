@@ -12,12 +12,12 @@ from sdcd.verdicts import judge, write
 def main() -> None:
     """Read the arguments, judge, write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", required=True, help="where the .csv goes; .html beside it")
+    parser.add_argument("--out", required=True, help="where the .csv goes")
     parser.add_argument("runs", nargs="*", help="tables of runs, .csv, called as the experiments")
     a = parser.parse_args()
 
     runs = {Path(path).stem: read_runs(path) for path in a.runs}
-    write(judge(runs), Path(a.out).with_suffix(""))
+    write(judge(runs), a.out)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Box plots of a metric over the fraction of intervened variables, one panel per d and s."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -14,20 +14,11 @@ from sdcd.figures import style
 from sdcd.runs import summaries
 
 
-def boxes(metric: str, label: str, **options) -> Callable[[pd.DataFrame], Figure]:
-    """The function ``draw(runs)`` of a figure of boxes; parameters as of :func:`boxes_figure`."""
-
-    def draw(runs: pd.DataFrame) -> Figure:
-        return boxes_figure(runs, metric, label, **options)
-
-    return draw
-
-
-def boxes_figure(
+def draw(
     runs: pd.DataFrame,
+    *,
     metric: str,
     label: str,
-    *,
     methods: Sequence[str] | None = None,
     sparsities: Sequence[int] | None = None,
     log: bool = False,

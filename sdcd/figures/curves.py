@@ -1,6 +1,6 @@
 """Curves of a metric over the number of variables, one per method, with the published bands."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,17 +48,6 @@ class Panel:
     def holds(self, d: pd.Series) -> pd.Series:
         """Which of these numbers of variables the panel shows."""
         return d.between(self.smallest, self.largest)
-
-
-def small_and_large(metric: str, label: str, **options) -> list[Panel]:
-    """Two panels of a metric on the observational data: d up to 50, and above.
-
-    The paper has 30 data sets of each d in the first and five in the second.
-    """
-    return [
-        Panel(metric, label, "d ≤ 50", 0, 50, **options),
-        Panel(metric, label, "d > 50", 51, 10**9, **options),
-    ]
 
 
 def published_cells(experiment: str, metric: str) -> pd.DataFrame:
@@ -213,21 +202,10 @@ def draw_strip(axes: Axes, above: Axes, lines: Sequence[tuple[str, dict]]) -> No
         axes.spines[side].set_visible(False)
 
 
-def curves(
-    rows: Sequence[Sequence[Panel]], *, experiment: str, note: str = ""
-) -> Callable[[pd.DataFrame], Figure]:
-    """The function ``draw(runs)`` of a figure of curves; parameters as of :func:`curves_figure`."""
-
-    def draw(runs: pd.DataFrame) -> Figure:
-        return curves_figure(runs, rows, experiment=experiment, note=note)
-
-    return draw
-
-
-def curves_figure(
+def draw(
     runs: pd.DataFrame,
-    rows: Sequence[Sequence[Panel]],
     *,
+    rows: Sequence[Sequence[Mapping[str, object]]],
     experiment: str,
     note: str = "",
 ) -> Figure:
@@ -237,8 +215,9 @@ def curves_figure(
     ----------
     runs : DataFrame
         Runs of ours (columns ``sdcd.runs.table.RUN_COLUMNS``).
-    rows : sequence of sequence of Panel
-        The panels, row by row. One without any run of ours is left out.
+    rows : sequence of sequence of mapping
+        The panels, row by row, each as the arguments of :class:`Panel`. One without any run of
+        ours is left out.
     experiment : str
         Where the published values are.
     note : str
@@ -256,7 +235,8 @@ def curves_figure(
     if not len(runs):
         raise InputError(f"figure of experiment {experiment}: there are no runs to draw")
     methods = style.in_order(runs["method"])
-    rows = [[panel for panel in row if panel.holds(runs["d"]).any()] for row in rows]
+    panels = [[Panel(**panel) for panel in row] for row in rows]
+    rows = [[panel for panel in row if panel.holds(runs["d"]).any()] for row in panels]
     rows = [row for row in rows if row]
     columns = max(len(row) for row in rows)
     drawn = [[_prepare(panel, runs, methods, experiment) for panel in row] for row in rows]

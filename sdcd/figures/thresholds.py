@@ -1,6 +1,6 @@
 """SHD against the threshold on the weights, and average precision: not in the paper."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,16 +15,7 @@ PANELS = 3
 """At most so many kinds of data sets are shown."""
 
 
-def thresholds(title: str) -> Callable[[pd.DataFrame], Figure]:
-    """The function ``draw`` of a figure of thresholds, see :func:`thresholds_figure`."""
-
-    def draw(table: pd.DataFrame) -> Figure:
-        return thresholds_figure(table, title)
-
-    return draw
-
-
-def thresholds_figure(table: pd.DataFrame, title: str) -> Figure:
+def draw(table: pd.DataFrame, *, title: str) -> Figure:
     """Draw SHD over the threshold (upper row) and average precision (lower row).
 
     Parameters

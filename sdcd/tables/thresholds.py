@@ -1,23 +1,16 @@
 """SHD as returned, SHD at other cuts of the weights, and average precision: not in the paper."""
 
 import math
-from pathlib import Path
 
 import pandas as pd
 
-from sdcd.tables._layout import Layout, write_all
+from sdcd.tables.layout import Layout
 
 SETTING = ("d", "s", "fraction")
 """What distinguishes one kind of data set from another."""
 
 HEADINGS = ("SHD", "best SHD", "one cut for all", "average precision", "edges", "data sets")
 """Columns of the table, after the data and the method."""
-
-CAPTION = (
-    "Not in the paper. SHD on {kind} data as each method returned its graph, and with its "
-    "weights cut at other thresholds; average precision ranks the weights without any. Means over "
-    "data sets; the best of each kind of data is bold."
-)
 
 NOTES = (
     "SHD: of the graph that the method returned. Best SHD: the lowest at any threshold, chosen for "
@@ -27,6 +20,12 @@ NOTES = (
     "–: the method gives no weights.",
     "Empty graph: its SHD is the number of true edges, its average precision that of chance.",
 )
+
+
+def make(table: pd.DataFrame, *, caption: str) -> tuple[pd.DataFrame, Layout]:
+    """Means over data sets, as numbers (:func:`summarise`) and as printed (:func:`layout`)."""
+    cells = summarise(table)
+    return cells, layout(cells, caption)
 
 
 def summarise(table: pd.DataFrame) -> pd.DataFrame:
@@ -97,11 +96,6 @@ def layout(cells: pd.DataFrame, caption: str) -> Layout:
     for text, group in shortened.groupby("shortened", sort=False):
         notes.append(f"* shortened: {', '.join(dict.fromkeys(group['method']))}: {text}.")
     return Layout(caption, ["data", "method"], HEADINGS, rows, notes, frozenset(best))
-
-
-def write(cells: pd.DataFrame, stem: str | Path, caption: str) -> tuple[Path, Path, Path]:
-    """Write ``stem.csv``, ``stem.tex`` and ``stem.html``."""
-    return write_all(layout(cells, caption), cells, stem)
 
 
 def _texts(row, star: str) -> tuple[str, ...]:

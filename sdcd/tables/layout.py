@@ -1,6 +1,5 @@
-"""A table of cells as a reader sees it, and the three files it is written to."""
+"""A table of cells as a reader sees it, and the files that it is written to."""
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,13 +7,13 @@ from pathlib import Path
 import pandas as pd
 
 from sdcd.files import atomic_path
-from sdcd.tables import _cells
+from sdcd.tables import comparison
 
 SOURCES = (
-    ("ours", _cells.ours_text),
-    ("paper", _cells.published_text),
-    ("difference", _cells.difference_text),
-    ("95 % CI", _cells.interval_text),
+    ("ours", comparison.ours_text),
+    ("paper", comparison.published_text),
+    ("difference", comparison.difference_text),
+    ("95 % CI", comparison.interval_text),
 )
 """What stands in each cell, one under the other."""
 
@@ -25,6 +24,7 @@ class Formula(str):
     tex: str
 
     def __new__(cls, text: str, tex: str):
+        """A text, and how LaTeX writes it."""
         formula = super().__new__(cls, text)
         formula.tex = tex
         return formula
@@ -67,7 +67,7 @@ def by_setting(
     Parameters
     ----------
     cells : DataFrame
-        From :func:`sdcd.tables._cells.compare`.
+        From :func:`sdcd.tables.comparison.compare`.
     caption : str
         The caption.
     keys : mapping of column name to heading
@@ -159,16 +159,15 @@ def _notes(cells: pd.DataFrame) -> list[str]:
     return notes
 
 
-def write_all(layout: Layout, data: pd.DataFrame, stem: str | Path) -> tuple[Path, Path, Path]:
-    """Write ``stem.csv`` (every number, one row per cell), ``stem.tex`` and ``stem.html``."""
+def write(data: pd.DataFrame, layout: Layout, stem: str | Path) -> tuple[Path, Path]:
+    """Write ``stem.csv``, every number, one row per cell, and ``stem.tex``."""
     stem = Path(stem)
-    paths = tuple(stem.with_name(stem.name + suffix) for suffix in (".csv", ".tex", ".html"))
-    with atomic_path(paths[0]) as temporary:
+    table, tex = (stem.with_name(stem.name + suffix) for suffix in (".csv", ".tex"))
+    with atomic_path(table) as temporary:
         data.to_csv(temporary, index=False, lineterminator="\n")
-    for path, text in zip(paths[1:], (to_latex(layout), to_html(layout)), strict=True):
-        with atomic_path(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    return paths
+    with atomic_path(tex) as temporary:
+        temporary.write_text(to_latex(layout), encoding="utf-8")
+    return table, tex
 
 
 def to_latex(layout: Layout) -> str:
@@ -177,8 +176,8 @@ def to_latex(layout: Layout) -> str:
     Each source of a row is a line of its own, named in the column after the keys. A table of more
     than :data:`LATEX_ROWS` rows is split, so that each part fits a page.
     """
-    sources = _sources(layout)
-    named = sources != [""]
+    present = sources(layout)
+    named = present != [""]
     head = [*layout.keys, *([""] if named else []), *layout.columns]
     starts = range(0, max(len(layout.rows), 1), LATEX_ROWS)
     lines = [r"% needs \usepackage{booktabs} and \usepackage{graphicx}"]
@@ -197,7 +196,7 @@ def to_latex(layout: Layout) -> str:
         for index in range(start, min(start + LATEX_ROWS, len(layout.rows))):
             if index > start and named:
                 lines.append(r"\addlinespace")
-            lines += _latex_row(layout, index, sources)
+            lines += _latex_row(layout, index, present)
         lines += [r"\bottomrule", r"\end{tabular}}"]
         if layout.notes and part == len(starts):
             notes = " ".join(_latex(note) for note in layout.notes)
@@ -228,59 +227,12 @@ def _latex_row(layout: Layout, index: int, sources: list[str]) -> list[str]:
     return lines
 
 
-def to_html(layout: Layout) -> str:
-    """The table as a complete HTML page that needs no other file."""
-    head = "".join(f"<th scope='col'>{html.escape(text)}</th>" for text in layout.keys)
-    head += "".join(
-        f"<th scope='col' class='value'>{html.escape(text)}</th>" for text in layout.columns
-    )
-    body = []
-    for index, (keys, entries) in enumerate(layout.rows):
-        texts = [f"<th scope='row'>{html.escape(text)}</th>" for text in keys]
-        for column, entry in enumerate(entries):
-            parts = []
-            for source, text in entry.items():
-                text = html.escape(text)
-                if source in ("ours", "") and (index, column) in layout.best:
-                    text = f"<b>{text}</b>"
-                css, prefix = _HTML_SOURCES[source]
-                parts.append(f"<span class='{css}'>{prefix}{text}</span>")
-            texts.append(f"<td>{''.join(parts)}</td>")
-        body.append(f"<tr>{''.join(texts)}</tr>")
-    notes = "".join(f"<li>{html.escape(note)}</li>" for note in layout.notes)
-    shown = [_LEGEND[source] for source in _sources(layout) if source in _LEGEND]
-    legend = f"<p class='legend'>{' '.join(shown)}</p>" if shown else ""
-    return _PAGE.format(
-        title=html.escape(layout.caption.partition(".")[0]),
-        caption=html.escape(layout.caption),
-        legend=legend,
-        head=head,
-        body="\n".join(body),
-        notes=f"<ul class='notes'>{notes}</ul>" if notes else "",
-    )
-
-
-def _sources(layout: Layout) -> list[str]:
+def sources(layout: Layout) -> list[str]:
+    """Those of :data:`SOURCES` that the table has, or ``[""]`` where it is plain text."""
     present = {source for _, entries in layout.rows for entry in entries for source in entry}
     if not present or present == {""}:
         return [""]
     return [source for source, _ in SOURCES if source in present]
-
-
-_LEGEND = {
-    "ours": "<span class='ours'>ours</span>",
-    "paper": "<span class='paper'>paper</span>",
-    "difference": "<span class='difference'>Δ difference by seed, with its 95 % interval</span>",
-}
-
-_HTML_SOURCES = {
-    "": ("plain", ""),
-    "ours": ("ours", ""),
-    "paper": ("paper", "paper "),
-    "difference": ("difference", "Δ "),
-    "95 % CI": ("difference", ""),
-}
-"""CSS class and prefix of each source."""
 
 
 def _latex(text: str) -> str:
@@ -312,42 +264,3 @@ def _latex(text: str) -> str:
         ">": r"$>$",
     }
     return "".join(escapes.get(character, character) for character in text)
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ font: 14px/1.4 system-ui, sans-serif; color: #1a1a1a; margin: 1.5rem; }}
-.scroll {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; border-top: 2px solid; border-bottom: 2px solid; }}
-thead th {{ border-bottom: 1px solid; }}
-th, td {{ padding: .35rem .7rem; text-align: left; vertical-align: top; white-space: nowrap;
-  font-variant-numeric: tabular-nums; }}
-tbody tr + tr {{ border-top: 1px solid #e6e6e6; }}
-caption {{ text-align: left; padding-bottom: .6rem; max-width: 60rem; }}
-td span {{ display: block; }}
-.paper {{ color: #5b5b5b; }}
-.difference {{ color: #2a5d8f; font-size: .87em; }}
-.legend span + span {{ margin-left: 1.2em; }}
-.notes {{ color: #444; font-size: .87em; padding-left: 1.2em; max-width: 60rem; }}
-</style>
-</head>
-<body>
-<p>{caption}</p>
-{legend}
-<div class="scroll">
-<table>
-<thead><tr>{head}</tr></thead>
-<tbody>
-{body}
-</tbody>
-</table>
-</div>
-{notes}
-</body>
-</html>
-"""
