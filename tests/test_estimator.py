@@ -99,7 +99,9 @@ def test_nothing_intervened_is_the_same_as_no_mask():
 
 
 @pytest.mark.parametrize("engine", ["numba", "torch"])
-def test_same_seed_same_bytes_whatever_the_threads(engine):
+def test_same_seed_same_bytes_whatever_the_threads(engine, monkeypatch):
+    # Two threads, also on one core.
+    monkeypatch.setattr("sdcd.cores.available_cores", lambda: 2)
     X = chain(d=60)
     settings = {**QUICK, "epochs_1": 5, "epochs_2": 22, "engine": engine, "tau_1": 0.02}
     one, again, two = (SDCD(**settings, threads=t).fit(X) for t in (1, 1, 2))

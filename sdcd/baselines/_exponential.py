@@ -1,13 +1,14 @@
 """The constraint ``tr exp(P) - d`` for small non-negative matrices in float32 or float64."""
 
 import numpy as np
-from numba import njit
+
+from sdcd.compiled import compiled
 
 _DEGREE = 16
 _COEFFICIENTS = 1 / np.cumprod(np.concatenate([[1.0], np.arange(1.0, _DEGREE + 1)]))
 
 
-@njit(cache=True)
+@compiled()
 def expm(A):
     """Exponential of a matrix with non-negative entries, in the matrix' own precision.
 

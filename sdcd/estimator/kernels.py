@@ -30,10 +30,12 @@ from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
+
+from sdcd.compiled import compiled
 
 
 def _vector_shape() -> tuple[int, int]:
@@ -70,16 +72,8 @@ _LOG = (0.6666641628314427, 0.4002152739878755, 0.28001802430972594, 0.280120018
 
 
 def _compiled(*fastmath):
-    """Decorator: compile without the interpreter lock, cached on disk where that is possible."""
-
-    def decorate(function):
-        options = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
-        try:
-            return njit(cache=True, **options)(function)
-        except RuntimeError:  # numba found no directory that it may write
-            return njit(**options)(function)
-
-    return decorate
+    """Decorator: compile without the interpreter lock."""
+    return compiled(nogil=True, error_model="numpy", fastmath=set(fastmath))
 
 
 # Reordering sums would undo the rounding in _Emitter.exp2.
