@@ -27,10 +27,12 @@ from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
+
+from sdcd.compiled import compiled
 
 
 def _vector_shape() -> tuple[int, int]:
@@ -66,14 +68,8 @@ _EXP2 = (0.6931471805599453, 0.24022650695910097, 0.0555041086648216, 0.00961812
 """2^r = 1 + sum_k _EXP2[k] r^(k + 1) for |r| <= 1/2: Chebyshev, error 1e-17."""
 
 
-def _compiled(function):
-    """Compile without the interpreter lock, cached on disk where that is possible."""
-    # Reordering sums would undo the rounding in _Emitter.sigmoids.
-    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:  # numba found no directory that it may write
-        return njit(**options)(function)
+# Reordering sums would undo the rounding in _Emitter.sigmoids.
+_jit = compiled(nogil=True, error_model="numpy", fastmath={"contract"})
 
 
 class _Emitter:
@@ -321,9 +317,10 @@ def backward_heads(typing, units, s, r, chunks, out, out_at):
 
 @intrinsic
 def backward_inputs(typing, units, x, x_at, step, first, pairs, s, chunks, out, out_at):
-    """Add, for variable ``first`` (and the next if ``pairs`` has length 2) and each unit, the sum
-    over rows of their product to ``out[out_at + variable * h + unit]``.
-    """  # noqa: D205
+    """Add sums over rows of inputs times ``s`` to ``out[out_at + variable * h + unit]``.
+
+    For variable ``first``, and the next one if ``pairs`` has length 2.
+    """
 
     def generate(context, builder, signature, args):
         em = _Emitter(context, builder, signature, args)
@@ -379,7 +376,7 @@ def panel(X: np.ndarray) -> Data:
     return Data(x.ravel(), weight, n, d)
 
 
-@_compiled
+@_jit
 def squares_gradient(units, data, theta, scaled, s, r, total, gradient):
     """Sum of squared residuals into ``total[0]``, half its gradient by ``theta`` into ``gradient``.
 
@@ -415,9 +412,9 @@ def squares_gradient(units, data, theta, scaled, s, r, total, gradient):
                 gradient[at + i * hidden + u] *= theta[heads + u]
 
 
-@_compiled
+@_jit
 def log_det_inverse(M, inverse):
-    """log |det M|, and M's inverse: Gauss-Jordan with row pivoting; M is overwritten.
+    """Compute log |det M| and M's inverse: Gauss-Jordan with row pivoting; M is overwritten.
 
     Infinity, and no inverse, if a pivot is zero.
     """
@@ -474,7 +471,7 @@ def new_state(theta: np.ndarray, d: int, hidden: int) -> State:
     return State(theta.copy(), *zeros, s, r, np.zeros(LANES), np.empty((d, d)), np.empty((d, d)))
 
 
-@_compiled
+@_jit
 def descend(units, data, state, done, steps, rate, mu, lambda_1, lambda_2, s):
     """``steps`` Adam steps after the first ``done``, while h is finite and not negative.
 

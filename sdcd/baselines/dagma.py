@@ -2,7 +2,7 @@
 log-determinant acyclicity characterization", NeurIPS 2022.
 
 Own implementation; same steps, stopping rule and results as the authors' package ``dagma`` 1.1.1.
-"""  # noqa: D205
+"""
 
 from dataclasses import dataclass, field
 
