@@ -28,7 +28,7 @@ from scipy import stats
 from sdcd.data.dataset import Dataset
 from sdcd.errors import MethodFailure
 from sdcd.files import atomic_path, read_npz, write_npz
-from sdcd.fits.run import preload
+from sdcd.fits.child import preload
 from sdcd.methods import Graph
 from sdcd.methods.pruned import prune_graph
 from sdcd.methods.registry import method

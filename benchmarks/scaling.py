@@ -196,9 +196,9 @@ def copy_rate() -> float:
 
 def peak_mb() -> float:
     """Most memory that was resident in this process, in 10^6 bytes."""
-    from sdcd.fits.run import _own_peak_rss_mb
+    from sdcd.fits.child import own_peak_rss_mb
 
-    return _own_peak_rss_mb()
+    return own_peak_rss_mb()
 
 
 def peak_mb_compiled() -> float:

@@ -1,7 +1,8 @@
 """The ``sdcd`` command.
 
 Exit codes: 0 success; 2 wrong input, said in one line on standard error, nothing written; 3 the fit
-failed, its record is kept; 130 and 143 interrupted, nothing written.
+failed, its record is kept; 4 the fit's process was killed by somebody else, nothing written; 129,
+130 and 143 interrupted, nothing written.
 """
 
 import argparse
@@ -17,10 +18,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import sdcd
-from sdcd.errors import InputError
+from sdcd.errors import FitKilled, InputError
+from sdcd.signals import Terminated, terminable
 
 EXIT_INPUT = 2
 EXIT_FAILED_FIT = 3
+EXIT_KILLED = 4
 
 SCORES = (
     "shd",
@@ -42,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     parser = _parser()
     try:
-        with _terminable():
+        with terminable():
             options = parser.parse_args(arguments)
             code = options.run(options)
             sys.stdout.flush()
@@ -50,12 +53,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"sdcd: error: {error}", file=sys.stderr)
         return EXIT_INPUT
+    except FitKilled as error:
+        print(f"sdcd: error: {error}", file=sys.stderr)
+        return EXIT_KILLED
     except KeyboardInterrupt:
         print("sdcd: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
-    except _Terminated:
-        print("sdcd: terminated", file=sys.stderr)
-        return 128 + signal.SIGTERM
+    except Terminated as end:
+        # The terminal may be gone.
+        with contextlib.suppress(OSError):
+            print("sdcd: terminated", file=sys.stderr)
+        return 128 + end.number
     except BrokenPipeError:
         # The reader has left; keep Python from flushing into the closed pipe at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -89,7 +97,8 @@ def _simulate(options: argparse.Namespace) -> int:
 def _fit(options: argparse.Namespace) -> int:
     from sdcd.data.dataset import read_dataset, write_dataset
     from sdcd.data.own_data import check_fittable
-    from sdcd.fits.run import require_kind, run_fit
+    from sdcd.fits.child import require_kind
+    from sdcd.fits.run import run_fit
     from sdcd.methods.registry import method
 
     _require_output(options.out, other_than=options.file)
@@ -158,7 +167,7 @@ def write_views(fit: str | Path, *, picture: bool = True) -> list[Path]:
         What was written.
     """
     from sdcd.data.edges import write_edges
-    from sdcd.fits.run import load_fit
+    from sdcd.fits.record import load_fit
 
     fit = Path(fit)
     edges, stem = fit.with_suffix(".edges.csv"), fit.with_suffix(".graph")
@@ -187,7 +196,7 @@ def write_views(fit: str | Path, *, picture: bool = True) -> list[Path]:
 
 
 def _score(options: argparse.Namespace) -> int:
-    from sdcd.fits.run import load_fit
+    from sdcd.fits.record import load_fit
     from sdcd.metrics import score
 
     graph, _ = load_fit(options.fit)
@@ -383,7 +392,8 @@ def _parser() -> argparse.ArgumentParser:
                            gain and gain_se, what the edge adds to the prediction of its child
           fit.graph.png, fit.graph.pdf    a picture of the graph
 
-        exit code: 0 done; 2 wrong input, nothing written; 3 the fit failed: fit.json says why.
+        exit code: 0 done; 2 wrong input, nothing written; 3 the fit failed: fit.json says why;
+        4 the fit's process was killed from outside, nothing written.
         """,
     ).add_argument
     add("file", metavar="FILE", help=".npz, .csv, .parquet or .h5ad")
@@ -577,29 +587,6 @@ def _require_writable(out: Path, suffixes: Sequence[str]) -> None:
         folder = folder.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"{out}: nothing can be written in {folder}")
-
-
-class _Terminated(BaseException):
-    pass
-
-
-@contextlib.contextmanager
-def _terminable():
-    """Let SIGTERM unwind the stack, so that children end and temporary files go."""
-
-    def terminate(number, frame):
-        raise _Terminated
-
-    try:
-        before = signal.signal(signal.SIGTERM, terminate)
-    except ValueError:
-        # Not the main thread: whoever runs it deals with signals.
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 if __name__ == "__main__":

@@ -40,3 +40,7 @@ FAILURE_STATUSES = ("timeout", "nan", "overflow", "oom", "unavailable", "error")
 """How a fit can fail: the wall-clock limit passed; a loss, parameter or constraint became NaN or
 infinite; a constant was not finite at construction; memory ran out; an optional dependency or
 its weights are missing; anything else."""
+
+
+class FitKilled(RuntimeError):
+    """The process of a fit was killed by a person or by the system, which says nothing about it."""

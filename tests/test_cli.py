@@ -15,6 +15,7 @@ from sdcd.cli import SCORES, main
 from sdcd.data.dataset import read_dataset
 from sdcd.data.edges import read_edges, write_edges
 from sdcd.errors import InputError
+from sdcd.signals import ENDING
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PICTURES = ("fit.graph.pdf", "fit.graph.png")
@@ -256,14 +257,15 @@ def test_a_closed_pipe_and_signals_end_quietly(tmp_path, data):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     endless = ["--set", "epochs_1=10000000", "--set", "patience=10000000"]
-    for number, name in ((signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")):
+    ends = {signal.SIGINT: "interrupted", **dict.fromkeys(ENDING, "terminated")}
+    for number, name in ends.items():
         fit = subprocess.Popen(
             [*command, "fit", data, "--standardise", "yes", "-o", tmp_path / "fit.npz", *endless],
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "TMPDIR": str(temporary)},
             # A test run in the background of a shell would hand on that SIGINT is ignored.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in ends],
         )
         assert fit.stderr.readline().startswith("SDCD on ")
         time.sleep(0.5)

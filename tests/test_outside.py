@@ -1,19 +1,25 @@
 """Outside commands: what they are given, what they may write, and how they fail."""
 
+import json
 import os
+import signal
+import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.workflow import ROOT
 
 import sdcd.methods.contract
 from sdcd.data.dataset import Dataset, write_dataset
-from sdcd.errors import InputError, MethodFailure
+from sdcd.errors import FitKilled, InputError, MethodFailure
 from sdcd.fits.run import run_fit
 from sdcd.methods.outside import read_graph, register_outside
 from sdcd.methods.registry import methods
+from sdcd.signals import ENDING
 
 NAMES = ("praf", "p44/42", 'quoted "x", y')
 
@@ -154,8 +160,6 @@ def test_what_is_no_graph_is_refused(tmp_path, text, status, reason):
     ("text", "status", "reason"),
     [
         ("sys.exit('first\\nno convergence')", "error", "ended with exit code 1: no convergence"),
-        ("sys.exit(137)", "oom", "was killed by SIGKILL"),
-        ("os.kill(os.getpid(), 9)", "oom", "was killed by SIGKILL"),
         ("os.kill(os.getpid(), 11)", "error", "was killed by SIGSEGV"),
         ("pass", "error", "the command ended well but wrote no output file"),
     ],
@@ -164,6 +168,20 @@ def test_a_failing_command_is_a_failed_method(tmp_path, dataset, text, status, r
     with pytest.raises(MethodFailure) as caught:
         call(tmp_path, dataset, text)
     assert caught.value.status == status and reason in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("os.kill(os.getpid(), 9)", "SIGKILL"),
+        ("os.kill(os.getpid(), 15)", "SIGTERM"),
+        # As a shell or a launcher says it.
+        ("sys.exit(137)", "SIGKILL"),
+    ],
+)
+def test_a_command_that_somebody_killed_is_no_result(tmp_path, dataset, text, name):
+    with pytest.raises(FitKilled, match=f"was killed by {name}"):
+        call(tmp_path, dataset, text)
 
 
 def test_a_missing_program_is_unavailable(dataset):
@@ -215,4 +233,54 @@ def test_an_outside_command_runs_like_any_method(tmp_path, dataset, monkeypatch)
     script(tmp_path, "import time\nx = bytearray(300_000_000)\nwhile True: time.sleep(1)")
     record = run_fit(tmp_path / "data.npz", "mine", out=tmp_path / "fit.npz", memory_limit_mb=250)
     assert record["status"] == "oom" and record["peak_rss_mb"] > 250
+    (tmp_path / "fit.npz").unlink()
+    script(tmp_path, "os.kill(os.getpid(), 9)")
+    with pytest.raises(FitKilled, match=r"mine on .*was killed by SIGKILL, by a person"):
+        run_fit(tmp_path / "data.npz", "mine", out=tmp_path / "fit.npz")
+    assert not (tmp_path / "fit.npz").exists()
     assert not os.listdir(tmp_path / "temporary")
+
+
+def start_script(tmp_path, dataset, text):
+    """The workflow's script fits an outside command, as a job of the workflow does."""
+    write_dataset(tmp_path / "data.npz", dataset)
+    (tmp_path / "temporary").mkdir()
+    command = [sys.executable, script(tmp_path, text), "{input}", "{output}"]
+    spec = {"name": "mine", "command": command, "data": "interventional"}
+    arguments = ["--data", "data.npz", "--method", "mine", "--out", "fits/fit.npz"]
+    arguments += ["--outside", json.dumps(spec)]
+    return subprocess.Popen(
+        [
+            sys.executable,
+            ROOT / "workflow/scripts/fit.py",
+            *arguments,
+            "--outside",
+            json.dumps(spec),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in ENDING],
+    )
+
+
+def test_a_job_whose_command_was_killed_is_tried_again(tmp_path, dataset):
+    process = start_script(tmp_path, dataset, "os.kill(os.getpid(), 9)")
+    (line,) = process.stderr.read().splitlines()
+    assert line.startswith("fit.py: mine on data.npz: ") and line.endswith("run it again")
+    assert process.wait() == 75
+    assert not list(tmp_path.glob("fits/*")) and not os.listdir(tmp_path / "temporary")
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_job_that_is_ended_leaves_nothing(tmp_path, dataset, number):
+    text = "import time\nopen('started', 'w').close()\nwhile True: time.sleep(1)"
+    process = start_script(tmp_path, dataset, text)
+    while not (tmp_path / "started").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    assert process.stderr.read() == "fit.py: interrupted\n"
+    assert process.wait() == 128 + number
+    assert not list(tmp_path.glob("fits/*")) and not os.listdir(tmp_path / "temporary")

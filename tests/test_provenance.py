@@ -18,9 +18,9 @@ def git(folder, *arguments):
 
 def test_the_code_of_a_method_is_its_module_and_what_runs_it():
     code = code_of("sdcd.baselines.gies")
-    assert code["fingerprint"] == fingerprint("sdcd.fits.run", "sdcd.baselines.gies")
+    assert code["fingerprint"] == fingerprint("sdcd.fits.child", "sdcd.baselines.gies")
     assert code["fingerprint"] != code_of("sdcd.baselines.nocurl")["fingerprint"]
-    assert code_of("a.module.of.somebody")["fingerprint"] == fingerprint("sdcd.fits.run")
+    assert code_of("a.module.of.somebody")["fingerprint"] == fingerprint("sdcd.fits.child")
 
 
 @pytest.fixture

@@ -19,10 +19,11 @@ import pytest
 
 import sdcd.methods.contract
 from sdcd.data.dataset import Dataset, write_dataset
-from sdcd.errors import InputError
-from sdcd.fits import run as running
+from sdcd.errors import FitKilled, InputError
+from sdcd.fits import child, process
 from sdcd.fits.provenance import code_of
-from sdcd.fits.run import load_fit, run_fit
+from sdcd.fits.record import load_fit
+from sdcd.fits.run import run_fit
 from sdcd.methods.registry import method
 
 METHODS = """
@@ -57,8 +58,17 @@ def toy(X, intervened, names, seed, *, what, mark):
         raise InputError("what: found 'input', expected something else")
     if what == "failure":
         raise MethodFailure("overflow", "constant is inf")
-    if what == "killed":
-        os.kill(os.getpid(), signal.SIGKILL)
+    if what.startswith("SIG"):
+        os.kill(os.getpid(), getattr(signal, what))
+        time.sleep(60)
+    if what == "forks":
+        shared = np.ones(20_000_000)
+        children = [os.fork() for _ in range(4)]
+        if 0 in children:
+            time.sleep(60)
+        time.sleep(1)
+        for child in children:
+            os.kill(child, signal.SIGKILL)
     if what == "crash":
         print("last words", flush=True)
         os.kill(os.getpid(), signal.SIGSEGV)
@@ -175,17 +185,17 @@ def test_what_a_method_preloads_is_not_charged_to_its_fit(monkeypatch):
     module.prepare = lambda: called.append("prepared")
     monkeypatch.setitem(sys.modules, "preloading_methods", module)
     one = dataclasses.replace(method("toy"), name="one", module="preloading_methods")
-    running.preload(one)
+    child.preload(one)
     module.PRELOAD = {
         "one": ("there.is.no.such.module", "preloading_methods:prepare"),
         "": (),
     }
-    running.preload(one)
+    child.preload(one)
     assert called == ["prepared"]
-    running.preload(dataclasses.replace(one, name="two"))
+    child.preload(dataclasses.replace(one, name="two"))
     assert called == ["prepared"]
     module.PRELOAD = ("preloading_methods:prepare",)
-    running.preload(one)
+    child.preload(one)
     assert called == ["prepared", "prepared"]
 
 
@@ -204,7 +214,6 @@ def test_the_same_fit_has_the_same_bytes(tmp_path):
         ("exception", "error", "KeyError: 'two\\nlines'"),
         ("failure", "overflow", "constant is inf"),
         ("allocation", "oom", "MemoryError: Unable to allocate"),
-        ("killed", "oom", "killed by SIGKILL"),
         ("crash", "error", "killed by SIGSEGV: last words"),
         ("leave", "error", "SystemExit: 3"),
         ("nan weights", "nan", "9 of 9 weights are NaN or infinite"),
@@ -238,14 +247,28 @@ def test_the_memory_limit_ends_a_fit(tmp_path):
     assert 400 < record["peak_rss_mb"] < 600
 
 
+@pytest.mark.parametrize("what", ["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGXCPU"])
+def test_a_process_that_somebody_killed_is_no_result(tmp_path, what):
+    with pytest.raises(FitKilled, match=rf"toy on .*data\.npz: the fit's process was .* by {what}"):
+        fit(tmp_path, what)
+    assert [path.name for path in tmp_path.iterdir()] == ["data.npz"]
+
+
+def test_memory_that_processes_share_counts_once(tmp_path):
+    """160 MB in five processes, which have 800 MB resident in all."""
+    record = fit(tmp_path, "forks", memory_limit_mb=500)
+    assert record["status"] == "ok", record["reason"]
+    assert 180 < record["peak_rss_mb"] < 350
+
+
 def test_an_answer_between_two_looks_is_read(tmp_path, monkeypatch):
     """The child answers and ends while its memory is looked at: under load, that takes long."""
 
-    def slow_look(pid):
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    def slow_look(seen, least):
+        os.waitid(os.P_PID, seen.pid, os.WEXITED | os.WNOWAIT)
         return 1.0
 
-    monkeypatch.setattr(running, "_tree_rss_mb", slow_look)
+    monkeypatch.setattr(process, "memory_mb", slow_look)
     record = fit(tmp_path)
     assert (record["status"], record["reason"]) == ("ok", "")
 

@@ -17,7 +17,7 @@ from sdcd.cli import main as sdcd
 from sdcd.data.dataset import read_dataset
 from sdcd.errors import InputError
 from sdcd.experiments.plan import make_plan
-from sdcd.fits.run import load_fit
+from sdcd.fits.record import load_fit
 
 SOURCES = [
     path

@@ -1,6 +1,9 @@
 """Fits: one method on one data set, and what is known about it.
 
-``run``            a fit in a process of its own, with limits on time and memory
+``run``            a fit from data to file: what a caller calls
+``process``        the process that does it, with limits on time and memory
+``child``          the program of that process
+``record``         a fit as it is kept, read again
 ``provenance``     the code, commit and data that a fit comes from
 ``fingerprint``    a hash of the code that a result depends on
 ``costs``          what a fit is expected to cost, and what its job asks for

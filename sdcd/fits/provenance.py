@@ -20,7 +20,7 @@ def code_of(*modules: str) -> dict[str, str | None]:
         :func:`commit`.
     """
     own = [module for module in modules if module.partition(".")[0] == PACKAGE.name]
-    return {"fingerprint": fingerprint("sdcd.fits.run", *own), "commit": commit()}
+    return {"fingerprint": fingerprint("sdcd.fits.child", *own), "commit": commit()}
 
 
 @cache

@@ -6,7 +6,6 @@
 import csv
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,10 +17,11 @@ import numpy as np
 
 from sdcd.data.dataset import Dataset, write_dataset
 from sdcd.data.edges import edges_from_rows, number, read_rows
-from sdcd.errors import InputError, MethodFailure
+from sdcd.errors import FitKilled, InputError, MethodFailure
 from sdcd.files import read_npz
 from sdcd.methods.contract import Graph, Method, register
 from sdcd.methods.registry import method, methods
+from sdcd.signals import FROM_OUTSIDE, name_of
 
 INPUTS = ("input", "input_csv", "intervened_csv")
 PLACEHOLDERS = (*INPUTS, "output", "seed", "threads", "n", "d")
@@ -58,9 +58,11 @@ class OutsideCommand:
         Raises
         ------
         MethodFailure
-            ``unavailable`` if there is no such program, ``oom`` if it was killed by SIGKILL,
-            ``error`` if it ended with another exit code than 0 (with the last line of its standard
-            error) or wrote no graph, ``nan`` if a weight is not finite.
+            ``unavailable`` if there is no such program, ``error`` if it ended with another exit
+            code than 0 (with the last line of its standard error) or wrote no graph, ``nan`` if a
+            weight is not finite.
+        FitKilled
+            If it was killed by a signal that people, schedulers and systems send.
         """
         spec = self.spec
         with tempfile.TemporaryDirectory(prefix="sdcd-") as folder:
@@ -245,17 +247,13 @@ def _run(arguments: list[str], environment: Mapping[str, str]) -> None:
             last = line.strip() or last
     if process.returncode == 0:
         return
-    ending = f": {last}" if last else ""
     # A shell or a launcher between us and the program reports a signal as 128 + its number.
-    if process.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL):
-        raise MethodFailure(
-            "oom", f"{program} was killed by SIGKILL, as when memory runs out{ending}"
-        )
-    if process.returncode < 0:
-        how = f"was killed by {signal.Signals(-process.returncode).name}"
-    else:
-        how = f"ended with exit code {process.returncode}"
-    raise MethodFailure("error", f"{program} {how}{ending}")
+    code = process.returncode
+    name = name_of(-code if code < 0 else code - 128)
+    if name in FROM_OUTSIDE:
+        raise FitKilled(f"{program} was killed by {name}")
+    how = f"was killed by {name}" if code < 0 else f"ended with exit code {code}"
+    raise MethodFailure("error", f"{program} {how}" + (f": {last}" if last else ""))
 
 
 def _write_csv(path: str, names: tuple[str, ...], values: np.ndarray, format: str) -> None:

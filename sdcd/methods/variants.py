@@ -64,7 +64,7 @@ PRELOAD = {
     "SDCD-exp": ("sdcd.estimator.engine_numba:warm_up", "sdcd.estimator.engine_torch"),
     "SDCD-log": ("sdcd.estimator.engine_numba:warm_up", "sdcd.estimator.engine_torch"),
 }
-"""What is imported and compiled before a fit's clock starts, see :mod:`sdcd.fits.run`."""
+"""What is imported and compiled before a fit's clock starts, see :mod:`sdcd.fits.child`."""
 
 
 def _register(name: str) -> None:

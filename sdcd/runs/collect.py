@@ -9,7 +9,7 @@ from sdcd.errors import InputError
 from sdcd.experiments.datasets import DatasetKey
 from sdcd.experiments.plan import PAPER, Experiment
 from sdcd.files import read_npz
-from sdcd.fits.run import load_fit
+from sdcd.fits.record import load_fit
 from sdcd.methods import Graph
 from sdcd.metrics import score
 from sdcd.runs.table import RUN_COLUMNS

@@ -13,16 +13,23 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 def run(main: Callable[[], None], *, advice: str = "") -> None:
     """Run a script; bad input or a full disk ends it with one line on standard error, and 2.
 
-    ``advice`` ends the line about bad input.
+    ``advice`` ends the line about bad input. A fit whose process was killed ends it with
+    :data:`TRY_AGAIN`.
     """
-    from sdcd.errors import InputError
+    from sdcd.errors import FitKilled, InputError
+    from sdcd.signals import Terminated, terminable
 
     try:
-        main()
+        with terminable():
+            main()
     except InputError as error:
         _end(f"{error}{advice}")
+    except FitKilled as error:
+        _end(str(error), TRY_AGAIN)
     except KeyboardInterrupt:
         _end(INTERRUPTED, 128 + signal.SIGINT)
+    except Terminated as end:
+        _end(INTERRUPTED, 128 + end.number)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -38,7 +45,10 @@ DELETE_IT = ": delete that file and run snakemake again"
 
 
 INTERRUPTED = "interrupted"
-"""Last words of a script that Ctrl-C stopped: nothing is to be mended."""
+"""Last words of a script that Ctrl-C or another signal stopped: nothing is to be mended."""
+
+TRY_AGAIN = 75
+"""Exit code of a job that may end well if it is run again."""
 
 
 def _end(line: str, code: int = 2) -> None:

@@ -90,7 +90,7 @@ def main() -> None:
         for path in (Path(a.out), Path(a.out).with_suffix(".json")):
             path.unlink()
         print(f"{a.method} on {a.data}: {record['reason']}; needs a larger grant", file=sys.stderr)
-        sys.exit(75)
+        sys.exit(_script.TRY_AGAIN)
     checkpoint.unlink(missing_ok=True)
     if a.second_name:
         for suffix in (".npz", ".json"):
