@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from sdcd.baselines import _causal_learn
 from sdcd.baselines._gaussian_score import bic
@@ -104,7 +105,10 @@ def test_a_larger_penalty_keeps_fewer_edges(name):
 # neighbours of one end or of both.
 @pytest.mark.parametrize("seed", [2, 3, 6])
 def test_pc_is_gcastles_pc(seed):
+    dtype = torch.get_default_dtype()
     from castle.algorithms import PC
+
+    torch.set_default_dtype(dtype)
 
     X, _ = linear(seed, n=500, share=0.2)
     other = PC(variant="stable", alpha=0.05, ci_test="fisherz")
