@@ -47,11 +47,17 @@ LEAST_GAIN = 0.001
 TOLERANCE = 1e-12
 """Share of a variance that counts as none: float32 values leave 1e-14."""
 
-FORWARD, BACKWARD, TURNING = 0, 1, 2
+FORWARD, BACKWARD, TURNING = np.arange(3)
 
 _FULLEST = 0.6
 _ONE = np.uint64(1)
 _NONE = np.uint64(0)
+
+# Numba compiles a function anew for every literal that it is called with, but not for these.
+_FIRST = np.int64(0)
+_NOBODY = np.int64(-1)
+_YES = np.bool_(True)
+_NO = np.bool_(False)
 
 
 def _compiled(*fastmath):
@@ -403,12 +409,12 @@ def _gain(scores, y, base, x):
     at = _place(scores, y, base, x)
     missing = scores.owner[at] == 0
     if missing or not _holds(scores, y, base):
-        at_base = _place(scores, y, base, -1)
+        at_base = _place(scores, y, base, _NOBODY)
         if missing or scores.owner[at_base] == 0:
             _regress(scores, y, base)
             without = scores.rest[1]
             if scores.owner[at_base] == 0:
-                _keep(scores, at_base, y, base, -1, without)
+                _keep(scores, at_base, y, base, _NOBODY, without)
                 at = _place(scores, y, base, x)
         else:
             without = scores.values[at_base]
@@ -587,9 +593,9 @@ def _best_insertion(scores, work, out, into, x, y, check):
     if not _is_clique(out, into, work.clique[0]):
         return best
     _first_clique(work, out, into)
-    level = 0
+    level = _FIRST
     while level >= 0:
-        if not (check and _open_path(work, out, into, y, x, level, False)):
+        if not (check and _open_path(work, out, into, y, x, level, _NO)):
             _base(work, out, into, y, level)
             best = _is_best(work, level, _gain(scores, y, work.base, x), best)
         level = _next_clique(work, out, into, level)
@@ -603,7 +609,7 @@ def _best_deletion(scores, work, out, into, x, y):
         work.offered[0, w] = out[y, w] & into[y, w] & (out[x, w] | into[x, w])
     _first_clique(work, out, into)
     best = -np.inf
-    level = 0
+    level = _FIRST
     while level >= 0:
         _base(work, out, into, y, level)
         work.base[x >> 6] &= ~_bit(x)
@@ -633,9 +639,9 @@ def _best_reversal(scores, work, out, into, x, y, check):
     work.near[y >> 6] &= ~_bit(y)
     lost = _gain(scores, x, work.near, y)
     _first_clique(work, out, into)
-    level = 0
+    level = _FIRST
     while level >= 0:
-        if not (check and _open_path(work, out, into, y, x, level, True)):
+        if not (check and _open_path(work, out, into, y, x, level, _YES)):
             _base(work, out, into, y, level)
             gain = _gain(scores, y, work.base, x) - lost
             best = _is_best(work, level, gain, best)
@@ -659,7 +665,7 @@ def _best_direction(scores, work, out, into, x, y, check):
     if strangers == _NONE:
         return best
     _first_clique(work, out, into)
-    level = 0
+    level = _FIRST
     while level >= 0:
         strangers = _NONE
         for w in range(words):
@@ -750,7 +756,7 @@ def _apply(work, out, into, old_out, old_into, phase, x, y):
         _component(old_out, old_into, x, members, front)
         members[x >> 6] &= ~_bit(x)
         nodes[0] = x
-        n = 1
+        n = _FIRST + 1
         while True:
             i = _take_first(members)
             if i < 0:
@@ -859,32 +865,52 @@ def _best_of_row(gains, row):
 
 
 @_jit
-def _select(scores, work, out, into, phase, bounds, gains, checked, leaders):
-    """Row and column of the best valid operator, or (-1, -1) if none gains ``LEAST_GAIN``."""
-    gains[:] = bounds
-    checked[:] = False
-    rows = len(gains)
-    for row in range(rows):
-        leaders[row] = _best_of_row(gains, row)
+def _select(scores, work, out, into, phase, stale, bounds, gains, checked, leaders):
+    """Row and column of the best valid operator, or (-1, -1) if none gains ``LEAST_GAIN``.
+
+    First renews the ``stale`` bounds. Then ``gains`` are bounds, or where ``checked`` the gains of
+    valid operators, and ``leaders`` the column of each row's greatest.
+    """
+    rows, d = bounds.shape
+    at = 0
+    started = False
     while True:
-        row = 0
-        for other in range(1, rows):
-            if gains[other, leaders[other]] > gains[row, leaders[row]]:
-                row = other
-        column = leaders[row]
-        if not gains[row, column] > LEAST_GAIN:
-            return -1, -1
-        gain = _best(scores, work, out, into, phase, row, column, True)
-        if checked[row, column] or gain == gains[row, column]:
+        while at < bounds.size and not stale[at // d, at % d]:
+            at += 1
+        check = at == bounds.size
+        if not check:
+            row = at // d
+            column = at % d
+            stale[row, column] = False
+        else:
+            if not started:
+                started = True
+                gains[:] = bounds
+                checked[:] = False
+                for each in range(rows):
+                    leaders[each] = _best_of_row(gains, each)
+            row = 0
+            for each in range(1, rows):
+                if gains[each, leaders[each]] > gains[row, leaders[row]]:
+                    row = each
+            column = leaders[row]
+            if not gains[row, column] > LEAST_GAIN:
+                return -1, -1
+        # The only call, because everything that it calls is compiled into each.
+        gain = _best(scores, work, out, into, phase, row, column, check)
+        if not check:
+            bounds[row, column] = gain
+        elif checked[row, column] or gain == gains[row, column]:
             return row, column
-        gains[row, column] = gain
-        checked[row, column] = True
-        leaders[row] = _best_of_row(gains, row)
+        else:
+            gains[row, column] = gain
+            checked[row, column] = True
+            leaders[row] = _best_of_row(gains, row)
 
 
 @_jit
-def _update(scores, work, out, into, old_out, old_into, phase, x, y, bounds):
-    """Bounds after a step on (x, y), where they may have changed."""
+def _mark_stale(out, into, old_out, old_into, phase, x, y, stale):
+    """Mark the bounds that a step on (x, y) may have changed."""
     d, words = out.shape
     moved = phase != TURNING
     dirty = np.zeros(d, np.bool_)
@@ -899,11 +925,11 @@ def _update(scores, work, out, into, old_out, old_into, phase, x, y, bounds):
         # An edge among the neighbours of i, or no longer.
         if moved and _has(out, i, x) and _has(into, i, x) and _has(out, i, y) and _has(into, i, y):
             dirty[i] = True
-    for row in range(len(bounds)):
+    for row in range(len(stale)):
         for column in range(d):
             u, v = _pair(phase, row, column, d)
-            if dirty[v] or (moved and (u == x or u == y)) or (phase == TURNING and parents[u]):
-                bounds[row, column] = _best(scores, work, out, into, phase, row, column, False)
+            if dirty[v] or (moved and (u == x or u == y)) or (not moved and parents[u]):
+                stale[row, column] = True
 
 
 @_jit
@@ -913,34 +939,33 @@ def _search(scores, work, out, into, separated):
     for y in range(d):
         _regress(scores, y, work.base)
         total += scores.rest[1]
-    steps = 0
+    steps = _FIRST
     leaders = np.zeros(2 * d, np.int64)
-    bounds = np.full((2 * d, d), -np.inf)
+    bounds = np.empty((2 * d, d))
     gains = np.empty((2 * d, d))
+    stale = np.empty((2 * d, d), np.bool_)
     checked = np.empty((2 * d, d), np.bool_)
-    while True:
-        before = steps
-        for phase in range(3):
-            for row in range(2 * d):
-                for column in range(d):
-                    bounds[row, column] = _best(
-                        scores, work, out, into, phase, row, column, False
-                    )
-            while True:
-                row, column = _select(
-                    scores, work, out, into, phase, bounds, gains, checked, leaders
-                )
-                if scores.counts[2] != 0:
-                    return total, steps
-                if row < 0:
-                    break
-                x, y = _pair(phase, row, column, d)
-                total += gains[row, column]
-                steps += 1
-                old_out = out.copy()
-                old_into = into.copy()
-                _apply(work, out, into, old_out, old_into, phase, x, y)
-                _essential(out, into, separated)
-                _update(scores, work, out, into, old_out, old_into, phase, x, y, bounds)
-        if steps == before:
-            return total, steps
+    phase = FORWARD
+    before = _FIRST
+    while scores.counts[2] == 0:
+        stale[:] = True
+        while True:
+            row, column = _select(
+                scores, work, out, into, phase, stale, bounds, gains, checked, leaders
+            )
+            if row < 0 or scores.counts[2] != 0:
+                break
+            x, y = _pair(phase, row, column, d)
+            total += gains[row, column]
+            steps += 1
+            old_out = out.copy()
+            old_into = into.copy()
+            _apply(work, out, into, old_out, old_into, phase, x, y)
+            _essential(out, into, separated)
+            _mark_stale(out, into, old_out, old_into, phase, x, y, stale)
+        if phase == TURNING:
+            if steps == before:
+                break
+            before = steps
+        phase = (phase + 1) % 3
+    return total, steps
