@@ -42,7 +42,7 @@ def test_conda_and_lock_have_the_same_versions():
     assert everything == lock()
     plain_rules, rules = conda("sdcd.yaml")
     assert rules.items() <= lock().items()
-    assert {"numpy", "torch", "pandas", "matplotlib", "gies"} <= set(rules)
+    assert {"numpy", "torch", "pandas", "matplotlib", "causaldisco"} <= set(rules)
     assert not {"snakemake", "pytest", "ruff"} & set(rules)
     requires = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
     for entries in (plain, plain_rules):

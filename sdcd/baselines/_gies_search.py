@@ -1,7 +1,7 @@
 """Greedy interventional equivalence search (Hauser and Bühlmann 2012) on bit sets, compiled.
 
-A graph on d variables is a pair of bit matrices ``out, into``, uint64 (d, words) each, with bit j of
-``out[i]`` and bit i of ``into[j]`` set where ``A[i, j] != 0``: i -> j, or i - j if also
+A graph on d variables is a pair of bit matrices ``out, into``, uint64 (d, words) each, with bit j
+of ``out[i]`` and bit i of ``into[j]`` set where ``A[i, j] != 0``: i -> j, or i - j if also
 ``A[j, i] != 0``. So the undirected neighbours of i are ``out[i] & into[i]``, its parents
 ``into[i] & ~out[i]``, and all that are adjacent to it ``out[i] | into[i]``.
 
@@ -13,23 +13,23 @@ An operator is a pair (x, y) and a set C of neighbours of y that become parents 
 * insert x -> y: C is ``na`` and any neighbours of y not adjacent to x; it is valid if C is a clique
   and every semi-directed path from y to x meets C.
 * delete the edge of x and y: C is any part of ``na``; valid if C is a clique.
-* turn y -> x: C as for an insertion; valid if C is a clique and every semi-directed path from y to x,
-  other than the edge, meets C or a neighbour of x.
-* turn x - y: C is any set of neighbours of y, other than x, of which one at least is not adjacent to
-  x; valid if C is a clique that x and y separate from the rest of ``na`` in y's chain component.
+* turn y -> x: C as for an insertion; valid if C is a clique and every semi-directed path from y to
+  x, other than the edge, meets C or a neighbour of x.
+* turn x - y: C is any set of neighbours of y, other than x, of which one at least is not adjacent
+  to x; valid if C is a clique that x and y separate from the rest of ``na`` in y's chain component.
 
 Whether all paths meet a set is a search that does not enter the set: linear in the edges, where the
 number of paths may be exponential.
 
 Search
 ------
-For every pair the best gain over its cliques is kept, without the condition on paths: an upper bound
-that changes only where parents, neighbours or adjacencies of the pair change. A step takes pairs in
-the order of their bounds and checks the paths, until one that has been checked is the best. Equal
-gains: the pair that comes first row by row in the adjacency matrix (of y, x for turns; directed edges
-before undirected ones for deletions), then the set that comes first when the operator's own set (what
-an insertion adds to ``na``, what a deletion takes from it, C for turns) counts up as a binary number
-whose first digit is the first variable.
+For every pair the best gain over its cliques is kept, without the condition on paths: an upper
+bound that changes only where parents, neighbours or adjacencies of the pair change. A step takes
+pairs in the order of their bounds and checks the paths, until one that has been checked is the
+best. Of equal gains counts the pair that comes first row by row in the adjacency matrix (of y, x
+for turns; directed edges before undirected ones for deletions), then the set that comes first when
+the operator's own set (what an insertion adds to ``na``, what a deletion takes from it, C for turns
+of x - y) counts up as a binary number whose first digit is the first variable.
 
 Everything compiled is in this one file because numba's cache on disk notices changes of no other.
 """
@@ -38,8 +38,10 @@ from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from sdcd.compiled import compiled
 
 LEAST_GAIN = 0.001
 """A phase ends when no operator gains more."""
@@ -56,25 +58,10 @@ _NONE = np.uint64(0)
 # Numba compiles a function anew for every literal that it is called with, but not for these.
 _FIRST = np.int64(0)
 _NOBODY = np.int64(-1)
-_YES = np.bool_(True)
-_NO = np.bool_(False)
 
 
-def _compiled(*fastmath):
-    """Decorator: compile without the interpreter lock, cached on disk where that is possible."""
-
-    def decorate(function):
-        options = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
-        try:
-            return njit(cache=True, **options)(function)
-        except RuntimeError:  # numba found no directory that it may write
-            return njit(**options)(function)
-
-    return decorate
-
-
-_jit = _compiled()
-_jit_sums = _compiled("contract", "reassoc", "nsz")
+_jit = compiled(nogil=True, error_model="numpy")
+_jit_sums = compiled(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 
 
 class Scores(NamedTuple):
@@ -304,10 +291,6 @@ def _place(scores, y, parents, x):
 
 @_jit
 def _keep(scores, at, y, parents, x, value):
-    if scores.counts[0] > _FULLEST * len(scores.owner):
-        scores.owner[:] = 0
-        scores.counts[0] = 0
-        at = _place(scores, y, parents, x)
     for w in range(len(parents)):
         scores.keys[at, w] = parents[w]
     if x >= 0:
@@ -347,10 +330,7 @@ def _dot_vector(a, i, b, n):
 def _holds(scores, y, parents):
     if scores.held[0] != y:
         return False
-    for w in range(len(parents)):
-        if scores.base[w] != parents[w]:
-            return False
-    return True
+    return np.all(scores.base == parents)
 
 
 @_jit_sums
@@ -406,25 +386,31 @@ def _with_one_more(scores, y, x):
 @_jit
 def _gain(scores, y, base, x):
     """Local score of y with parents base and x, less that without x."""
+    if scores.counts[0] > _FULLEST * len(scores.owner):
+        scores.owner[:] = 0
+        scores.counts[0] = 0
     at = _place(scores, y, base, x)
-    missing = scores.owner[at] == 0
-    if missing or not _holds(scores, y, base):
+    known = scores.owner[at] != 0
+    held = _holds(scores, y, base)
+    if held:
+        without = scores.rest[1]
+    else:
         at_base = _place(scores, y, base, _NOBODY)
-        if missing or scores.owner[at_base] == 0:
+        base_known = scores.owner[at_base] != 0
+        if base_known:
+            without = scores.values[at_base]
+        if not (known and base_known):
             _regress(scores, y, base)
             without = scores.rest[1]
-            if scores.owner[at_base] == 0:
-                _keep(scores, at_base, y, base, _NOBODY, without)
-                at = _place(scores, y, base, x)
-        else:
-            without = scores.values[at_base]
-    else:
-        without = scores.rest[1]
-    if missing:
-        value = _with_one_more(scores, y, x)
-        _keep(scores, at, y, base, x, value)
-    else:
-        value = scores.values[at]
+        if not base_known:
+            _keep(scores, at_base, y, base, _NOBODY, without)
+    if known:
+        return scores.values[at] - without
+    value = _with_one_more(scores, y, x)
+    # The base may have taken the place.
+    while scores.owner[at] != 0:
+        at = (at + 1) & (len(scores.owner) - 1)
+    _keep(scores, at, y, base, x, value)
     return value - without
 
 
@@ -574,17 +560,10 @@ def _base(work, out, into, y, level):
 
 
 @_jit
-def _is_best(work, level, gain, best):
-    if gain > best:
-        for w in range(len(work.base)):
-            work.best[w] = work.clique[level, w]
-        return gain
-    return best
-
-
-@_jit
-def _best_insertion(scores, work, out, into, x, y, check):
-    for w in range(len(work.base)):
+def _best_arrow(scores, work, out, into, x, y, turned, check):
+    """Insert x -> y, or turn y -> x."""
+    words = len(work.base)
+    for w in range(words):
         near = out[y, w] & into[y, w]
         adjacent = out[x, w] | into[x, w]
         work.clique[0, w] = near & adjacent
@@ -592,12 +571,21 @@ def _best_insertion(scores, work, out, into, x, y, check):
     best = -np.inf
     if not _is_clique(out, into, work.clique[0]):
         return best
+    lost = 0.0
+    if turned:
+        for w in range(words):
+            work.base[w] = into[x, w] & ~out[x, w]
+        work.base[y >> 6] &= ~_bit(y)
+        lost = _gain(scores, x, work.base, y)
     _first_clique(work, out, into)
     level = _FIRST
     while level >= 0:
-        if not (check and _open_path(work, out, into, y, x, level, _NO)):
+        if not (check and _open_path(work, out, into, y, x, level, turned)):
             _base(work, out, into, y, level)
-            best = _is_best(work, level, _gain(scores, y, work.base, x), best)
+            gain = _gain(scores, y, work.base, x) - lost
+            if gain > best:
+                best = gain
+                work.best[:] = work.clique[level]
         level = _next_clique(work, out, into, level)
     return best
 
@@ -617,34 +605,7 @@ def _best_deletion(scores, work, out, into, x, y):
         # What is taken from the common neighbours counts up when what is left counts down.
         if gain >= best:
             best = gain
-            for w in range(len(work.base)):
-                work.best[w] = work.clique[level, w]
-        level = _next_clique(work, out, into, level)
-    return best
-
-
-@_jit
-def _best_reversal(scores, work, out, into, x, y, check):
-    """Turn y -> x."""
-    for w in range(len(work.base)):
-        near = out[y, w] & into[y, w]
-        adjacent = out[x, w] | into[x, w]
-        work.clique[0, w] = near & adjacent
-        work.offered[0, w] = near & ~adjacent
-    best = -np.inf
-    if not _is_clique(out, into, work.clique[0]):
-        return best
-    for w in range(len(work.base)):
-        work.near[w] = into[x, w] & ~out[x, w]
-    work.near[y >> 6] &= ~_bit(y)
-    lost = _gain(scores, x, work.near, y)
-    _first_clique(work, out, into)
-    level = _FIRST
-    while level >= 0:
-        if not (check and _open_path(work, out, into, y, x, level, _YES)):
-            _base(work, out, into, y, level)
-            gain = _gain(scores, y, work.base, x) - lost
-            best = _is_best(work, level, gain, best)
+            work.best[:] = work.clique[level]
         level = _next_clique(work, out, into, level)
     return best
 
@@ -679,14 +640,16 @@ def _best_direction(scores, work, out, into, x, y, check):
                 shared = work.clique[level, w] & (out[x, w] | into[x, w])
                 work.base[w] = (into[x, w] & ~out[x, w]) | shared
             gain -= _gain(scores, x, work.base, y)
-            best = _is_best(work, level, gain, best)
+            if gain > best:
+                best = gain
+                work.best[:] = work.clique[level]
         level = _next_clique(work, out, into, level)
     return best
 
 
 @_jit
 def _pair(phase, row, column, d):
-    """x and y of an entry: rows of x, y of turns, and of undirected edges after all d others."""
+    """The pair of an entry: rows of x, y of turns, and of undirected edges after all d others."""
     if phase == TURNING:
         return column, row
     return row % d, column
@@ -699,19 +662,17 @@ def _best(scores, work, out, into, phase, row, column, check):
     x, y = _pair(phase, row, column, d)
     forth = _has(out, x, y)
     back = _has(out, y, x)
-    if phase == FORWARD:
-        if row >= d or x == y or forth or back:
-            return -np.inf
-        return _best_insertion(scores, work, out, into, x, y, check)
     if phase == BACKWARD:
         if not forth or back != (row >= d) or (back and x < y):
             return -np.inf
         return _best_deletion(scores, work, out, into, x, y)
-    if row >= d or not back:
+    if row >= d or x == y or (phase == FORWARD and (forth or back)):
+        return -np.inf
+    if phase == TURNING and not back:
         return -np.inf
     if forth:
         return _best_direction(scores, work, out, into, x, y, check)
-    return _best_reversal(scores, work, out, into, x, y, check)
+    return _best_arrow(scores, work, out, into, x, y, back, check)
 
 
 # Applying an operator ---------------------------------------------------------------------------
@@ -928,7 +889,7 @@ def _mark_stale(out, into, old_out, old_into, phase, x, y, stale):
     for row in range(len(stale)):
         for column in range(d):
             u, v = _pair(phase, row, column, d)
-            if dirty[v] or (moved and (u == x or u == y)) or (not moved and parents[u]):
+            if dirty[v] or (moved and u in (x, y)) or (not moved and parents[u]):
                 stale[row, column] = True
 
 

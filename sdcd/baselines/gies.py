@@ -62,7 +62,8 @@ def gies(
     ``gies`` 0.0.3, with which the paper was run, and so is the graph; see
     :mod:`sdcd.baselines._gies_search` for how they are found. Covariances are summed in float64.
     The number of cliques among a variable's undirected neighbours enters the cost, and may be
-    exponential in the size of an undirected component; on the paper's data few edges are undirected.
+    exponential in the size of an undirected component; on the paper's data few edges are
+    undirected.
 
     References
     ----------
@@ -80,7 +81,9 @@ def gies(
     essential, score, counts = search(cov, group, rows, 0.5 * np.log(len(X)), separated)
     if counts["determined"] >= 0:
         name = names[counts["determined"]]
-        raise MethodFailure("error", f"{name!r} is constant or a linear function of other variables")
+        raise MethodFailure(
+            "error", f"{name!r} is constant or a linear function of other variables"
+        )
     adjacency = essential
     if extract_dag:
         from sdcd.graphs import consistent_extension

@@ -49,7 +49,7 @@ THREAD_VARIABLES = (
 
 def environment(threads: int) -> dict[str, str]:
     """Environment variables of the process, besides those of the one who starts it."""
-    # gies iterates over sets; a fixed hash seed makes their order, hence its ties, repeatable.
+    # Where a package iterates over sets, a fixed hash seed makes their order repeatable.
     return {**{name: str(threads) for name in THREAD_VARIABLES}, "PYTHONHASHSEED": "0"}
 
 
