@@ -9,6 +9,8 @@ VENV = .venv
 
 RESULTS = results/$(SCALE)
 BIN = $(VENV)/bin
+# As if the environment were activated.
+export PATH := $(abspath $(BIN)):$(PATH)
 SNAKEMAKE = $(BIN)/snakemake --cores $(CORES) --config scale=$(SCALE) results=results
 
 .PHONY: reproduce test check set-up

@@ -1,11 +1,14 @@
 """The paper, from simulated data to the report: see README.md and config.yaml."""
 
+from pathlib import Path
+
 from snakemake.utils import min_version
 
 min_version("9.20")
 
 
-configfile: "config.yaml"
+# Of this repository, also with --directory and as a module; --configfile adds one's own.
+configfile: Path(workflow.current_basedir.get_path_or_uri(secret_free=False)) / "config.yaml"
 
 
 include: "workflow/rules/common.smk"
@@ -39,4 +42,4 @@ include: "workflow/rules/constraints.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/verdicts.smk"
-include: "workflow/rules/report.smk"
+include: "workflow/rules/report_page.smk"

@@ -2,7 +2,6 @@
 
 import os
 import time
-from pathlib import Path
 
 import pytest
 import yaml
@@ -11,7 +10,7 @@ from support.workflow import ROOT
 from sdcd.cli import main
 from sdcd.errors import InputError
 from sdcd.experiments.plan import make_plan
-from sdcd.experiments.progress import clear_second_names, look, page, reasons, write_plan
+from sdcd.experiments.progress import look, page, reasons, write_plan
 from sdcd.files import write_json
 
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
@@ -132,12 +131,3 @@ def test_the_command_prints_the_page(results, capsys):
 def test_a_folder_without_a_run_is_said(tmp_path):
     with pytest.raises(InputError, match=r"no progress\.json there"):
         look(tmp_path)
-
-
-def test_second_names_are_removed_and_nothing_else(results):
-    finish(results, "NOTEARS", 10, 0)
-    folder = results / "fits/observational/d10_s4_seed0"
-    for suffix in ("npz", "json"):
-        Path(folder / f"NOTEARS.0123456789abcdef.finished.{suffix}").touch()
-    clear_second_names(results)
-    assert [path.name for path in folder.iterdir()] == ["NOTEARS.json"]

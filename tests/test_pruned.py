@@ -9,9 +9,9 @@ import pytest
 import sdcd.methods.contract
 from sdcd.cli import main
 from sdcd.data.dataset import Dataset, write_dataset
-from sdcd.errors import InputError, MethodFailure
+from sdcd.errors import MethodFailure
 from sdcd.estimator.pruning import DEFAULTS, Pruned, prune
-from sdcd.experiments.origin import check
+from sdcd.experiments.origin import warnings
 from sdcd.experiments.plan import Experiment, MethodPlan, Plan
 from sdcd.files import write_json
 from sdcd.fits.fingerprint import closure
@@ -137,7 +137,7 @@ def test_the_command_line_gives_each_edge_its_gain(tmp_path, capsys):
     assert record["diagnostics"]["edges_before_pruning"] == before.sum()
 
 
-def test_a_pruned_fit_of_this_version_is_taken_over_and_one_of_other_code_is_not(tmp_path):
+def test_pruned_fits_that_snakemake_does_not_know_are_compared_with_this_version(tmp_path):
     experiment = Experiment(
         "observational",
         [{"d": [5], "s": [1], "seeds": 1}],
@@ -151,7 +151,9 @@ def test_a_pruned_fit_of_this_version_is_taken_over_and_one_of_other_code_is_not
     (tmp_path / "results/data").mkdir(parents=True)
     # As sdcd.fits.run writes it.
     write_json(path, {**record, "code": code_of(*chosen.modules)})
-    check(plan, tmp_path / "results", tmp_path / "state", adopting=True)
+    path.with_suffix(".npz").touch()
+    (line,) = warnings(plan, str(tmp_path / "results"), tmp_path / "state")
+    assert "--touch --forceall" in line
     write_json(path, {**record, "code": code_of("sdcd.methods.variants")})
-    with pytest.raises(InputError, match="made by other code"):
-        check(plan, tmp_path / "results", tmp_path / "state", adopting=True)
+    _, line = warnings(plan, str(tmp_path / "results"), tmp_path / "state")
+    assert "made by other code" in line and "SDCD-pruned (1)" in line

@@ -236,6 +236,24 @@ def test_a_method_is_added_as_one_file_and_one_line(clone):
     assert "marginal" in (clone / "results/smoke/tables/observational.html").read_text()
 
 
+@pytest.mark.parametrize("how", ["directory", "module"])
+def test_it_runs_from_elsewhere_and_from_paths_with_spaces(how, tmp_path):
+    clone = new_clone(tmp_path / "a clone")
+    work = tmp_path / "work here"
+    work.mkdir()
+    target = "results/smoke/fits/observational/d5_s2_seed0/sortnregress.npz"
+    options = ("--snakefile", str(clone / "Snakefile"))
+    if how == "module":
+        (work / "Snakefile").write_text(
+            f"module paper:\n    snakefile: {str(clone / 'Snakefile')!r}\n\n"
+            "use rule * from paper as paper_*\n"
+        )
+        options = ()
+    snakemake(work, *options, *SMOKE, "--", target, "results/smoke/tables/pst_constraints.csv")
+    assert (work / target).with_suffix(".json").exists()
+    assert not (clone / "results").exists() and not (clone / ".snakemake").exists()
+
+
 def test_a_moved_clone_has_nothing_to_do(clone, tmp_path):
     assert planned(clone.rename(tmp_path / "moved")) == set()
 

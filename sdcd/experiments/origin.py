@@ -1,96 +1,75 @@
-"""Whether a folder of results was made from here, so that what must be made again is known.
+"""Whether Snakemake knows what results were made with, so that it can tell what to make again.
 
-Snakemake keeps what each file was made with in ``.snakemake``, under the file's path. Of a folder
-that was moved, copied from elsewhere, or made by another version it knows nothing, and would take
-every file in it for up to date. So each folder of results holds a token of the working folder that
-makes it, and a run ends before it begins where the tokens differ.
+It keeps that in ``.snakemake`` of its working folder, under the path of each file. Of results that
+were moved or copied there, and of all results once ``.snakemake`` is deleted, it knows nothing, and
+takes every file for up to date. A person is told so, and which fits this version would make
+differently.
 """
 
-import secrets
+import base64
 from collections import Counter
 from pathlib import Path
-from urllib.parse import quote
 
 from sdcd.errors import InputError
 from sdcd.experiments.plan import Plan
-from sdcd.files import atomic_path, read_json
+from sdcd.files import read_json
 from sdcd.fits.provenance import code_of
 from sdcd.methods.registry import methods
 
-TOKEN = ".made_by"
 
-
-def check(plan: Plan, results: str | Path, state: str | Path, *, adopting: bool = False) -> None:
-    """See that results, if there are any, were made from this working folder.
+def warnings(plan: Plan, results: str, state: str | Path = ".snakemake") -> list[str]:
+    """What to tell a person before Snakemake takes these results for up to date.
 
     Parameters
     ----------
     plan : Plan
         What is run.
-    results : path
-        The folder of a scale.
+    results : str
+        The folder of a scale, as the workflow names it.
     state : path
-        Snakemake's own folder, ``.snakemake``.
-    adopting : bool
-        Whether the run marks all that is there as up to date (``snakemake --touch``): then results
-        from elsewhere pass if their records say that this version would make the same.
+        Snakemake's own folder.
 
-    Raises
-    ------
-    InputError
-        With what to do.
+    Returns
+    -------
+    list of str
+        Empty if Snakemake knows what the fits were made with, or there are none.
     """
-    results = Path(results)
-    # Results taken in from an archive have no data sets: they are drawn from, as they are.
-    if not (results / "data").exists() or signed(results, state):
-        return
-    if not adopting:
-        raise InputError(
-            f"{results}: not made from this folder, or moved: to keep what this version made, run "
-            "'snakemake --touch --forceall' with the same options; else delete it, or choose "
-            "another with --config results=NAME"
-        )
+    # Results taken from an archive have no data sets: they are drawn from, as they are.
+    if not (Path(results) / "data").exists():
+        return []
+    fits = [
+        (method, f"{results}/fits/{key.name}/{method}")
+        for experiment in plan.experiments.values()
+        for key, method in experiment.fits()
+    ]
+    fits = [(method, path) for method, path in fits if Path(f"{path}.npz").exists()]
+    if not fits or any(_is_known(f"{path}.npz", state) for _, path in fits):
+        return []
+    found = [
+        f"Warning: {results}: Snakemake does not know what these files were made with (they were "
+        "moved or copied here, or .snakemake was deleted) and takes them for up to date; "
+        "'snakemake --touch --forceall' with the same options settles that"
+    ]
     differ = Counter()
     first = ""
-    for experiment in plan.experiments.values():
-        for key, method in experiment.fits():
-            path = results / f"fits/{key.name}/{method}.json"
-            why = _difference(plan, method, path) if path.exists() else ""
-            if why:
-                differ[method] += 1
-                first = first or f"{path}: {why}"
+    for method, path in fits:
+        why = _difference(plan, method, Path(f"{path}.json"))
+        if why:
+            differ[method] += 1
+            first = first or f"{path}.json: {why}"
     if differ:
         names = ", ".join(f"{name} ({n})" for name, n in differ.items())
-        raise InputError(
-            f"{first}: delete the fits that this version would make differently, of {names}, "
-            "or the whole folder, and try again"
+        found.append(
+            f"Warning: {first}; fits that this version would make differently: {names}; delete "
+            "them, and they are made again"
         )
+    return found
 
 
-def sign(results: str | Path, state: str | Path) -> None:
-    """Note that results are made from this working folder from now on."""
-    results = Path(results)
-    token = secrets.token_hex(16)
-    for path in (_mine(results, state), results / TOKEN):
-        with atomic_path(path) as temporary:
-            temporary.write_text(f"{token}\n", encoding="utf-8")
-
-
-def signed(results: str | Path, state: str | Path) -> bool:
-    """Whether :func:`sign` was called for these results in this working folder."""
-    token = _token(Path(results) / TOKEN)
-    return bool(token) and token == _token(_mine(results, state))
-
-
-def _mine(results: str | Path, state: str | Path) -> Path:
-    return Path(state) / "sdcd" / quote(str(results), safe="")
-
-
-def _token(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
+def _is_known(path: str, state: str | Path) -> bool:
+    """Whether Snakemake has a record of a file: it is named by the file's path in base 64."""
+    name = base64.urlsafe_b64encode(path.encode()).decode()
+    return (Path(state) / "metadata" / name).exists()
 
 
 def _difference(plan: Plan, name: str, path: Path) -> str:

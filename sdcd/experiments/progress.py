@@ -199,13 +199,6 @@ def without_room(results: str | Path) -> str:
     return ""
 
 
-def clear_second_names(results: str | Path) -> None:
-    """Remove the second names of finished fits: all that was finished is known by now."""
-    for folder in ("fits", "stage_1"):
-        for path in (Path(results) / folder).glob("**/*.finished.*"):
-            path.unlink(missing_ok=True)
-
-
 def _by_frequency(groups: dict) -> dict:
     return dict(sorted(groups.items(), key=lambda item: -len(item[1])))
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import yaml
 from support.slurm import Cluster, Unavailable, descendants, one_node_cluster
-from support.tiny import TINY, add_slow_method, started, wait_for
+from support.tiny import TINY, add_slow_method, finished, started, wait_for
 from support.workflow import begin, copy_of, new_clone, snakemake
 
 from sdcd.files import write_json
@@ -113,8 +113,7 @@ def killed(cluster: Cluster, folder: Path) -> dict:
     tiny.process.kill()
     tiny.process.wait()
     tiny.go()
-    fits = tiny.clone / "results/tiny/fits"
-    wait_for(lambda: len(list(fits.rglob("*.finished.json"))) == 2)
+    wait_for(lambda: finished(tiny.clone, "slow") == 2)
     tiny.snakemake(*TINY, "--unlock")
     tiny.start()
     return tiny.end()

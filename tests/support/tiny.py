@@ -1,6 +1,8 @@
 """A scale of seconds, and a method that ends when a test lets it."""
 
 import csv
+import json
+import sys
 import time
 
 import yaml
@@ -41,7 +43,7 @@ def configure(clone, **options):
 def add_slow_method(clone, folder, **options):
     folder.mkdir(exist_ok=True)
     (clone / "slow.py").write_text(SLOW)
-    command = ["python", str(clone / "slow.py"), "{input}", "{output}", str(folder)]
+    command = [sys.executable, str(clone / "slow.py"), "{input}", "{output}", str(folder)]
     outside = {"slow": {"command": command, "output": "npz"}}
     configure(clone, methods=["sortnregress", "slow"], outside_methods=outside, **options)
 
@@ -62,6 +64,12 @@ def fits(clone):
     """Modification times of the graphs."""
     folder = clone / "results/tiny/fits"
     return {path.relative_to(folder): path.stat().st_mtime_ns for path in folder.rglob("*.npz")}
+
+
+def finished(clone, method):
+    """How many fits of a method the run has kept, should Snakemake be killed."""
+    records = (clone / "results/tiny/finished").glob("*.json")
+    return sum(json.loads(path.read_text())["method"] == method for path in records)
 
 
 def rows(clone, target):

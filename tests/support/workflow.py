@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SMOKE = ("--config", "scale=smoke")
-LEFT_OUT = (".git", ".venv*", "results", ".snakemake", "__pycache__", ".*_cache", ".hypothesis")
+LEFT_OUT = (".git", ".venv*", "results", ".snakemake", ".*_cache", ".hypothesis")
 
 
 def snakemake(clone, *arguments, check=True, cores=2, environment=None):

@@ -20,5 +20,6 @@ rule collect:
         results=lambda wildcards, output: Path(output[0]).parent.parent,
         code=code("collect.py"),
     shell:
-        "python workflow/scripts/collect.py --experiment {params.experiment:q}"
+        '"$SDCD_PYTHON" "$SDCD_SCRIPTS/collect.py" '
+        "--experiment {params.experiment:q}"
         " --results {params.results:q} --out {output:q} 2> {log:q}"

@@ -3,18 +3,19 @@
 import json
 import os
 import re
+import shutil
 import sys
 from dataclasses import asdict
 from functools import cache
 from math import ceil
 from pathlib import Path
+from shlex import quote
 
 import yaml
 
-ROOT = Path(workflow.basedir)
+# The folder of this repository, wherever Snakemake runs and whichever workflow has this one as a module.
+ROOT = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)).parents[1]
 sys.path.insert(0, str(ROOT))
-# Scripts run with the Python that runs Snakemake, also where its environment is not activated.
-os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))
 
 from sdcd.fits.costs import expected, grant
 from sdcd.errors import InputError
@@ -23,8 +24,8 @@ from sdcd.experiments.datasets import DATASET_PATTERN, DatasetKey
 from sdcd.experiments.plan import DERIVED, STUDIES, make_plan
 from sdcd.fits.fingerprint import fingerprint
 from sdcd.methods.registry import methods as registered_methods
-from sdcd.experiments.origin import check, sign, signed
-from sdcd.experiments.progress import clear_second_names, look, reasons, without_room, write_plan
+from sdcd.experiments.origin import warnings
+from sdcd.experiments.progress import look, reasons, without_room, write_plan
 
 # A job of a scheduler reads these rules again, when config.yaml may have been edited: it gets what
 # the run began with.
@@ -46,10 +47,17 @@ try:
     )
     RESULTS = f"{config.get('results', 'results')}/{PLAN.scale}"
     if workflow.is_main_process:
-        check(PLAN, RESULTS, ".snakemake", adopting="--touch" in sys.argv)
+        print(*warnings(PLAN, RESULTS), sep="\n", end="", file=sys.stderr)
 except InputError as error:
     sys.exit(f"Error: {error}")
 
+# Scripts run with the Python that runs Snakemake, also where its environment is not activated; where
+# jobs have environments of their own (--sdm), with theirs.
+PYTHON = "python" if workflow.deployment_settings.deployment_method else sys.executable
+# Variables of the shell, so that neither is part of a rule: a clone that is moved reruns nothing.
+shell.prefix(f"SDCD_PYTHON={quote(PYTHON)}; SDCD_SCRIPTS={quote(str(ROOT / 'workflow/scripts'))}; ")
+# Fits that this run has finished: should Snakemake be killed, it deletes what its jobs finish after that.
+FINISHED = f"{RESULTS}/finished"
 PUBLISHED = tuple(sorted((ROOT / "sdcd/published").glob("*.csv")))
 TEMPLATES = tuple(sorted((ROOT / "sdcd/report/templates").iterdir()))
 AVAILABLE = [*PLAN.experiments, *PLAN.studies]
@@ -116,7 +124,7 @@ def method_of(wildcards):
 def method_arguments(method, settings):
     arguments = ["--method", method.name, "--settings", json.dumps(settings, sort_keys=True)]
     arguments += ["--time-limit-s", method.time_limit_s]
-    arguments += ["--memory-limit-mb", method.memory_limit_mb]
+    arguments += ["--memory-limit-mb", method.memory_limit_mb, "--keep-in", FINISHED]
     if method.outside is not None:
         arguments += ["--outside", json.dumps(method.outside, sort_keys=True)]
     return arguments
@@ -182,14 +190,12 @@ def fits_of(experiment):
 
 
 def start_of_run():
-    """Before the first job: what is wanted, and who makes it."""
-    if not signed(RESULTS, ".snakemake"):
-        sign(RESULTS, ".snakemake")
+    """Before the first job: what is wanted."""
     write_plan(PLAN, RESULTS)
 
 
 def end_of_run():
     """All that is finished is known to Snakemake: say what failed, by reason."""
-    clear_second_names(RESULTS)
+    shutil.rmtree(FINISHED, ignore_errors=True)
     lines = [*reasons(look(RESULTS)), without_room(RESULTS)]
     print("\n".join(filter(None, lines)), file=sys.stderr)

@@ -19,5 +19,6 @@ rule constraints:
         sizes=lambda wildcards: json.dumps(PLAN.studies[wildcards.study], sort_keys=True),
         code=lambda wildcards: code_now("constraints.py", STUDIES[wildcards.study][0]),
     shell:
-        "python workflow/scripts/constraints.py --study {wildcards.study} --sizes {params.sizes:q}"
+        '"$SDCD_PYTHON" "$SDCD_SCRIPTS/constraints.py" '
+        "--study {wildcards.study} --sizes {params.sizes:q}"
         " --out {output:q} 2> {log:q}"

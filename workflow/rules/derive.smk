@@ -21,5 +21,6 @@ rule derive:
         results=lambda wildcards, output: Path(output[0]).parent.parent,
         code=lambda wildcards: code("derive.py", DERIVED[wildcards.derived][0]),
     shell:
-        "python workflow/scripts/derive.py --table {wildcards.derived}"
+        '"$SDCD_PYTHON" "$SDCD_SCRIPTS/derive.py" '
+        "--table {wildcards.derived}"
         " --experiment {params.experiment:q} --results {params.results:q} --out {output:q} 2> {log:q}"

@@ -26,5 +26,6 @@ for rule_name, exhibit in available(FIGURES, SHOWN).items():
             options=as_json(exhibit.options),
             code=code("figures.py", exhibit.module, data=PUBLISHED),
         shell:
-            "python workflow/scripts/figures.py --module {params.module} --options {params.options:q}"
+            '"$SDCD_PYTHON" "$SDCD_SCRIPTS/figures.py" '
+            "--module {params.module} --options {params.options:q}"
             " --out {output.png:q} {input:q} 2> {log:q}"

@@ -29,9 +29,10 @@ rule fit:
         arguments=fit_arguments,
         code=fit_code,
     shell:
-        "python workflow/scripts/fit.py --data {input.data:q} {params.arguments:q} --code {params.code}"
+        '"$SDCD_PYTHON" "$SDCD_SCRIPTS/fit.py" '
+        "--data {input.data:q} {params.arguments:q} --code {params.code}"
         " --granted-s {resources.granted_s} --granted-mb {resources.granted_mb}"
-        " --second-name --threads {threads} --log {log:q} --out {output.graph:q} 2>> {log:q}"
+        " --threads {threads} --log {log:q} --out {output.graph:q} 2>> {log:q}"
 
 
 # Where a method is scattered: its first stage for some of the variables, by the same command.

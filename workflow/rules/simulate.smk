@@ -19,4 +19,5 @@ rule simulate:
         arguments=simulate_arguments,
         code=code("simulate.py"),
     shell:
-        "python workflow/scripts/simulate.py {params.arguments:q} --out {output:q} 2> {log:q}"
+        '"$SDCD_PYTHON" "$SDCD_SCRIPTS/simulate.py" '
+        "{params.arguments:q} --out {output:q} 2> {log:q}"

@@ -26,5 +26,6 @@ for rule_name, exhibit in available(TABLES, SHOWN).items():
             options=as_json({"caption": exhibit.caption, **exhibit.options}),
             code=code("tables.py", exhibit.module, data=PUBLISHED),
         shell:
-            "python workflow/scripts/tables.py --module {params.module} --options {params.options:q}"
+            '"$SDCD_PYTHON" "$SDCD_SCRIPTS/tables.py" '
+            "--module {params.module} --options {params.options:q}"
             " --out {output.csv:q} {input:q} 2> {log:q}"

@@ -20,4 +20,4 @@ rule verdicts:
     params:
         code=code("verdicts.py", data=(*PUBLISHED, ROOT / "sdcd/verdicts/claims.csv")),
     shell:
-        "python workflow/scripts/verdicts.py --out {output:q} {input:q} 2> {log:q}"
+        '"$SDCD_PYTHON" "$SDCD_SCRIPTS/verdicts.py" ' "--out {output:q} {input:q} 2> {log:q}"

@@ -6,8 +6,8 @@ can keep its progress does so beside the graph, so that this script, killed and 
 the same arguments, goes on from there.
 
 Snakemake, killed, does not know what its jobs have finished since, deletes that, and starts them
-again. With --second-name a fit that is finished has a second name, which Snakemake does not know
-and the workflow removes at its end; a fit that is found there is not made again.
+again. With --keep-in a finished fit is kept in another folder too, of which Snakemake does not know
+and which the workflow removes at its end; a fit that is found there is not made again.
 """
 
 import argparse
@@ -51,9 +51,7 @@ def main() -> None:
     parser.add_argument("--granted-s", type=float, help="limit of this attempt")
     parser.add_argument("--granted-mb", type=float, help="limit of this attempt")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument(
-        "--second-name", action="store_true", help="keep the fit as {out}.{hash}.finished too"
-    )
+    parser.add_argument("--keep-in", type=Path, help="folder that gets the finished fit too")
     parser.add_argument("--log", help="where what the method prints goes")
     parser.add_argument("--out", required=True, help="where the fit goes, .npz; .json beside it")
     a = parser.parse_args()
@@ -64,10 +62,11 @@ def main() -> None:
         register_outside(a.outside)
     granted_s = _smaller(a.granted_s, a.time_limit_s)
     granted_mb = _smaller(a.granted_mb, a.memory_limit_mb)
-    checkpoint = _own(a, "checkpoint")
+    checkpoint = _checkpoint(a)
     # A failure depends on the limits, so they count here.
-    finished = _own(a, "finished", a.outside, a.time_limit_s, a.memory_limit_mb)
-    if a.second_name and _take_over(finished, Path(a.out)):
+    identity = _identity(a, a.out, a.outside, a.time_limit_s, a.memory_limit_mb)
+    finished = a.keep_in and a.keep_in / f"{identity}.npz"
+    if finished and _take_over(finished, Path(a.out)):
         print(f"{a.out}: was finished before the workflow was killed, and is kept", file=sys.stderr)
         return
     record = run_fit(
@@ -92,29 +91,35 @@ def main() -> None:
         print(f"{a.method} on {a.data}: {record['reason']}; needs a larger grant", file=sys.stderr)
         sys.exit(_script.TRY_AGAIN)
     checkpoint.unlink(missing_ok=True)
-    if a.second_name:
+    if finished:
+        a.keep_in.mkdir(parents=True, exist_ok=True)
         for suffix in (".npz", ".json"):
             _link(Path(a.out).with_suffix(suffix), finished.with_suffix(suffix))
 
 
-def _own(a: argparse.Namespace, kind: str, *more: object) -> Path:
-    """Where this very fit keeps its progress or itself; what another one left is deleted."""
-    out = Path(a.out)
+def _identity(a: argparse.Namespace, *more: object) -> str:
+    """A hash of all that the fit depends on."""
     total = hashlib.blake2b(digest_size=8)
     total.update(repr((a.method, a.settings, a.seed, a.targets, a.code, *more)).encode())
     for path in (a.data, *a.first_stage):
         if Path(path).exists():
             total.update(digest(path).encode())
-    own = out.with_name(f"{out.stem}.{total.hexdigest()}.{kind}.npz")
-    pattern = re.escape(out.stem) + rf"\.[0-9a-f]{{16}}\.{kind}\.(npz|json)"
-    for other in out.parent.glob(f"*.{kind}.*"):
-        if re.fullmatch(pattern, other.name) and other.with_suffix(".npz") != own:
+    return total.hexdigest()
+
+
+def _checkpoint(a: argparse.Namespace) -> Path:
+    """Where this very fit keeps its progress; what another one left is deleted."""
+    out = Path(a.out)
+    own = out.with_name(f"{out.stem}.{_identity(a)}.checkpoint.npz")
+    pattern = re.escape(out.stem) + r"\.[0-9a-f]{16}\.checkpoint\.npz"
+    for other in out.parent.glob("*.checkpoint.npz"):
+        if re.fullmatch(pattern, other.name) and other != own:
             other.unlink()
     return own
 
 
 def _take_over(finished: Path, out: Path) -> bool:
-    """Whether this fit is there under its second name; then it is put where it belongs."""
+    """Whether this fit was finished before; then it is put where it belongs."""
     try:
         read_npz(finished)
         read_json(finished.with_suffix(".json"))
@@ -148,4 +153,4 @@ def _smaller(granted: float | None, limit: float | None) -> float | None:
 
 if __name__ == "__main__":
     # The workflow has made its data itself.
-    _script.run(main, advice=_script.DELETE_IT if "--second-name" in sys.argv else "")
+    _script.run(main, advice=_script.DELETE_IT if "--keep-in" in sys.argv else "")

@@ -24,7 +24,8 @@ rule report_page:
         runtime=15,
     params:
         plan=as_json(asdict(PLAN)),
-        code=code("report.py", data=TEMPLATES),
+        code=code("report_page.py", data=TEMPLATES),
     shell:
-        "python workflow/scripts/report.py --plan {params.plan:q} --out {output.html:q}"
+        '"$SDCD_PYTHON" "$SDCD_SCRIPTS/report_page.py" '
+        "--plan {params.plan:q} --out {output.html:q}"
         " --failures {output.failures:q} 2> {log:q}"
