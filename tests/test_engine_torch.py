@@ -10,6 +10,7 @@ from sdcd.estimator.engine import StageSettings
 from sdcd.estimator.engine_torch import TorchEngine
 from sdcd.estimator.estimator import initial_state
 from sdcd.estimator.model import ModelEngine
+from sdcd.estimator.penalties_torch import SparseProduct
 from sdcd.estimator.state import PARAMETERS, Candidates
 
 PENALTIES = ("none", "spectral", "exp", "exp_squared", "log", "log_squared")
@@ -169,7 +170,7 @@ def test_sparse_product_is_the_matrix_product_with_long_and_empty_rows():
     rows, columns = np.nonzero(matrix)
     shuffle = random.permutation(len(rows))
     rows, columns = rows[shuffle], columns[shuffle]
-    product = engine_torch._SparseProduct(rows, columns, 100, torch.device("cpu"))
+    product = SparseProduct(rows, columns, 100, torch.device("cpu"))
     x = torch.from_numpy(random.random(60))
     found = product.multiply(product.arrange(torch.from_numpy(matrix[rows, columns])), x)
     np.testing.assert_allclose(found.numpy(), matrix @ x.numpy(), rtol=1e-12)
@@ -180,7 +181,7 @@ def test_memory_of_the_sparse_product_is_linear_in_the_edges_in_spite_of_a_hub()
     children = np.arange(1, d)
     rows = np.concatenate([np.zeros(d - 1, dtype=int), children])
     columns = np.concatenate([children, np.roll(children, 1)])
-    product = engine_torch._SparseProduct(rows, columns, d, torch.device("cpu"))
+    product = SparseProduct(rows, columns, d, torch.device("cpu"))
     indices = (product.source, product.entry, *product.levels)
     assert sum(array.numel() for array in indices) < 100 * len(rows)
 

@@ -181,7 +181,7 @@ def test_full_disk(tmp_path):
 
 
 def test_results_from_elsewhere(done, tmp_path):
-    """Of moved or copied results Snakemake knows nothing: they count as up to date, and it is said."""
+    """Of moved or copied results Snakemake knows nothing: all count as up to date, as it says."""
     clone = new_clone(tmp_path / "another")
     configure(clone)
     shutil.copytree(done / "results", clone / "results")
