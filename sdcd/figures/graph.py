@@ -1,10 +1,8 @@
 """A picture of a learned graph: parents above their children, wider edges for larger weights.
 
-The layout is that of Sugiyama, one for each connected part: nodes are put on layers along the
-edges, long edges get a waypoint on every layer that they pass, the order on each layer is changed
-to avoid crossings, and positions are moved towards their neighbours as far as the order and the
-sizes of the labels allow. Edges leave a node at its lower side and enter at its upper side, so that
-none runs behind a node.
+The layout is that of Sugiyama, one for each connected part, by igraph: nodes on layers along the
+edges, long edges with a waypoint on every layer that they pass, few crossings. Edges leave a node
+at its lower side and enter at its upper side, so that none runs behind a node.
 """
 
 import itertools
@@ -13,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import igraph
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
@@ -207,48 +206,58 @@ class _Layout:
     """
 
     def __init__(self, edges: list[_Edge], widths: dict[int, float]):
-        down = _acyclic(edges)
-        nodes = sorted({end for link in down for end in link})
-        layer = _layers(down, nodes)
-        n_layers = max(layer.values()) + 1
-        rows: list[list] = [[] for _ in range(n_layers)]
-        for node in nodes:
-            rows[layer[node]].append(node)
-        links: list[list[tuple]] = [[] for _ in range(n_layers - 1)]
-        chains = []
-        for number, (top, bottom) in enumerate(down):
-            passed = [(number, level) for level in range(layer[top] + 1, layer[bottom])]
-            for waypoint in passed:
-                rows[waypoint[1]].append(waypoint)
-            chains.append([top, *passed, bottom])
-            for level, link in enumerate(itertools.pairwise(chains[-1]), start=layer[top]):
-                links[level].append(link)
-        rows = _uncrossed(rows, links)
-        x = _spread(rows, links, widths)
-        left = min(x[node] - widths.get(node, 0) / 2 for node in x)
-        x = {node: value - left for node, value in x.items()}
-        self.width = max(x[node] + widths.get(node, 0) / 2 for node in x)
+        nodes = sorted({end for edge in edges for end in (edge.parent, edge.child)})
+        number = {node: k for k, node in enumerate(nodes)}
+        graph = igraph.Graph(
+            n=len(nodes),
+            edges=[(number[edge.parent], number[edge.child]) for edge in edges],
+            directed=True,
+        )
+        layout = graph.layout_sugiyama()
+        # An edge passes a waypoint on each layer between its ends.
+        waypoints = [point for points in layout.edge_routing for point in points]
+        x, level = np.array([*layout.coords, *waypoints]).T
+        level = np.unique(level, return_inverse=True)[1]
+        half = np.zeros(len(x))
+        half[: len(nodes)] = [widths[node] / 2 for node in nodes]
+        x = _apart(x, level, half)
+        self.width = float((x + half).max())
+        chains, used = [], len(nodes)
+        for edge, points in zip(edges, layout.edge_routing, strict=True):
+            passed = range(used, used + len(points))
+            used += len(points)
+            ends = (number[edge.parent], number[edge.child])
+            chains.append(sorted([*ends, *passed], key=lambda vertex: level[vertex]))
         # The more edges there are between two layers, the flatter some of them run.
-        y, top = [], 0.0
-        for level in range(n_layers):
-            y.append(top + _BOX_HEIGHT / 2)
-            crowd = len(links[level]) if level < n_layers - 1 else 0
-            top += _BOX_HEIGHT + _LAYER_GAP + min(0.015 * crowd, 0.6)
-        self.height = y[-1] + _BOX_HEIGHT / 2
-        self.places = {node: np.array([x[node], y[layer[node]]]) for node in nodes}
-        leaves, enters = _ports(chains, x, widths)
+        crowds = np.bincount([level[v] for chain in chains for v in chain[:-1]])
+        gaps = _BOX_HEIGHT + _LAYER_GAP + np.minimum(0.015 * crowds, 0.6)
+        y = _BOX_HEIGHT / 2 + np.concatenate([[0.0], np.cumsum(gaps)])
+        self.height = float(y[-1] + _BOX_HEIGHT / 2)
+        self.places = {node: np.array([x[k], y[level[k]]]) for k, node in enumerate(nodes)}
+        leaves = _ports(chains, x, half, upper=True)
+        enters = _ports(chains, x, half, upper=False)
         self.routes = []
-        for edge, chain in zip(edges, chains, strict=True):
-            (top, *passed, bottom), key = chain, id(chain)
-            points = [(leaves[key], y[layer[top]] + _BOX_HEIGHT / 2)]
+        for k, (edge, (top, *passed, bottom)) in enumerate(zip(edges, chains, strict=True)):
+            points = [(leaves[k], y[level[top]] + _BOX_HEIGHT / 2)]
             for waypoint in passed:
-                middle = y[waypoint[1]]
+                middle = y[level[waypoint]]
                 points.append((x[waypoint], middle - _BOX_HEIGHT / 2))
                 points.append((x[waypoint], middle + _BOX_HEIGHT / 2))
-            points.append((enters[key], y[layer[bottom]] - _BOX_HEIGHT / 2))
-            if top != edge.parent:
+            points.append((enters[k], y[level[bottom]] - _BOX_HEIGHT / 2))
+            if nodes[top] != edge.parent:
                 points.reverse()
             self.routes.append((edge, np.array(points)))
+
+
+def _apart(x: np.ndarray, level: np.ndarray, half: np.ndarray) -> np.ndarray:
+    """Positions in inches in the order of ``x``, on each layer as far apart as the boxes need."""
+    x = x * (2 * half[half > 0].mean() + _NODE_GAP)
+    order = np.lexsort((x, level))
+    for left, right in itertools.pairwise(order):
+        if level[left] == level[right]:
+            gap = _NODE_GAP if half[left] and half[right] else _WAYPOINT_GAP
+            x[right] = max(x[right], x[left] + half[left] + half[right] + gap)
+    return x - (x - half).min()
 
 
 def _parts(edges: list[_Edge]) -> list[list[_Edge]]:
@@ -284,153 +293,21 @@ def _total(widths: list[float], gap: float) -> float:
     return sum(widths) + gap * (len(widths) - 1)
 
 
-def _ports(chains: list[list], x: dict, widths: dict) -> tuple[dict, dict]:
-    """Where each chain leaves its upper node and enters its lower one, side by side."""
-    ports: tuple[dict, dict] = ({}, {})
-    for side, (end, beside) in enumerate(((0, 1), (-1, -2))):
-        by_node: dict[int, list] = {}
-        for chain in chains:
-            by_node.setdefault(chain[end], []).append(chain)
-        for node, own in by_node.items():
-            own.sort(key=lambda chain, beside=beside: x[chain[beside]])
-            step = min(2 * _PORT_GAP, (widths[node] - 0.16) / max(len(own) - 1, 1))
-            for k, chain in enumerate(own):
-                ports[side][id(chain)] = x[node] + (k - (len(own) - 1) / 2) * step
+def _ports(
+    chains: list[list[int]], x: np.ndarray, half: np.ndarray, *, upper: bool
+) -> dict[int, float]:
+    """Where each chain leaves its upper node, or enters its lower one, side by side."""
+    end, beside = (0, 1) if upper else (-1, -2)
+    by_node: dict[int, list[int]] = {}
+    for k, chain in enumerate(chains):
+        by_node.setdefault(chain[end], []).append(k)
+    ports = {}
+    for node, own in by_node.items():
+        own.sort(key=lambda k: x[chains[k][beside]])
+        step = min(2 * _PORT_GAP, (2 * half[node] - 0.16) / max(len(own) - 1, 1))
+        for place, k in enumerate(own):
+            ports[k] = x[node] + (place - (len(own) - 1) / 2) * step
     return ports
-
-
-def _acyclic(edges: list[_Edge]) -> list[tuple[int, int]]:
-    """Each edge as (upper, lower) end: turned round where it would close a cycle."""
-    children: dict[int, set[int]] = {}
-
-    def reaches(start: int, goal: int) -> bool:
-        seen, pending = {start}, [start]
-        while pending:
-            node = pending.pop()
-            if node == goal:
-                return True
-            new = children.get(node, set()) - seen
-            seen |= new
-            pending += new
-        return False
-
-    down = []
-    for edge in edges:
-        top, bottom = edge.parent, edge.child
-        if reaches(bottom, top):
-            top, bottom = bottom, top
-        children.setdefault(top, set()).add(bottom)
-        down.append((top, bottom))
-    return down
-
-
-def _layers(down: list[tuple[int, int]], nodes: list[int]) -> dict[int, int]:
-    """Longest path from above; then nodes without parents move down next to their children."""
-    parents = {node: [] for node in nodes}
-    children = {node: [] for node in nodes}
-    for top, bottom in down:
-        parents[bottom].append(top)
-        children[top].append(bottom)
-    layer: dict[int, int] = {}
-
-    def depth(node: int) -> int:
-        # Longest paths are short here: at most the number of edges drawn.
-        if node not in layer:
-            layer[node] = 1 + max((depth(parent) for parent in parents[node]), default=-1)
-        return layer[node]
-
-    for node in nodes:
-        depth(node)
-    for node in nodes:
-        if not parents[node] and children[node]:
-            layer[node] = min(layer[child] for child in children[node]) - 1
-    return layer
-
-
-def _uncrossed(rows: list[list], links: list[list[tuple]], sweeps: int = 24) -> list[list]:
-    """Order each layer by the mean position of its neighbours, up and down; keep the best."""
-    above: dict = {}
-    below: dict = {}
-    for link in itertools.chain.from_iterable(links):
-        below.setdefault(link[0], []).append(link[1])
-        above.setdefault(link[1], []).append(link[0])
-    best, fewest = rows, _crossings(rows, links)
-    rows = [list(row) for row in rows]
-    for sweep in range(sweeps):
-        if fewest == 0:
-            break
-        levels = range(1, len(rows)) if sweep % 2 == 0 else range(len(rows) - 2, -1, -1)
-        for level in levels:
-            fixed = rows[level - 1] if sweep % 2 == 0 else rows[level + 1]
-            position = {node: k for k, node in enumerate(fixed)}
-            neighbours = above if sweep % 2 == 0 else below
-            own = {node: k for k, node in enumerate(rows[level])}
-            rows[level].sort(
-                key=lambda node, position=position, neighbours=neighbours, own=own: (
-                    np.mean([position[other] for other in neighbours[node]])
-                    if node in neighbours
-                    else own[node]
-                )
-            )
-        found = _crossings(rows, links)
-        if found < fewest:
-            best, fewest = [list(row) for row in rows], found
-    return best
-
-
-def _crossings(rows: list[list], links: list[list[tuple]]) -> int:
-    total = 0
-    for level, pairs in enumerate(links):
-        up = {node: k for k, node in enumerate(rows[level])}
-        low = {node: k for k, node in enumerate(rows[level + 1])}
-        a = np.array([up[pair[0]] for pair in pairs])
-        b = np.array([low[pair[1]] for pair in pairs])
-        total += int((np.sign(a[:, None] - a) * np.sign(b[:, None] - b) < 0).sum()) // 2
-    return total
-
-
-def _spread(rows: list[list], links: list[list[tuple]], widths: dict) -> dict:
-    """Horizontal positions near the neighbours' mean, in the given order and without overlap."""
-    neighbours: dict = {}
-    for link in itertools.chain.from_iterable(links):
-        neighbours.setdefault(link[0], []).append(link[1])
-        neighbours.setdefault(link[1], []).append(link[0])
-
-    def offsets(row: list) -> np.ndarray:
-        gaps = [
-            (widths.get(a, 0) + widths.get(b, 0)) / 2
-            + (_NODE_GAP if a in widths and b in widths else _WAYPOINT_GAP)
-            for a, b in itertools.pairwise(row)
-        ]
-        return np.concatenate([[0.0], np.cumsum(gaps)])
-
-    steps = [offsets(row) if row else np.zeros(0) for row in rows]
-    x = {}
-    for row, step in zip(rows, steps, strict=True):
-        x.update(zip(row, step - step.mean() if row else step, strict=True))
-    for sweep in range(40):
-        levels = range(len(rows)) if sweep % 2 == 0 else range(len(rows) - 1, -1, -1)
-        for level in levels:
-            row = rows[level]
-            wanted = np.array([np.mean([x[n] for n in neighbours.get(v, [v])]) for v in row])
-            # Waypoints pull harder, so that long edges are straight.
-            pull = np.array([1.0 if node in widths else 4.0 for node in row])
-            x.update(zip(row, _increasing(wanted - steps[level], pull) + steps[level], strict=True))
-    return {node: float(value) for node, value in x.items()}
-
-
-def _increasing(wanted: np.ndarray, pull: np.ndarray) -> np.ndarray:
-    """The non-decreasing sequence closest to ``wanted`` in weighted squares (pool violators)."""
-    blocks: list[list[float]] = []
-    for value, weight in zip(wanted, pull, strict=True):
-        blocks.append([value, weight, 1])
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            value, weight, count = blocks.pop()
-            total = blocks[-1][1] + weight
-            blocks[-1][0] = (blocks[-1][0] * blocks[-1][1] + value * weight) / total
-            blocks[-1][1] = total
-            blocks[-1][2] += count
-    return np.concatenate([np.full(int(count), value) for value, _, count in blocks])
 
 
 # Drawing
