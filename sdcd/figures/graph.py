@@ -220,14 +220,14 @@ class _Layout:
         level = np.unique(level, return_inverse=True)[1]
         half = np.zeros(len(x))
         half[: len(nodes)] = [widths[node] / 2 for node in nodes]
-        x = _apart(x, level, half)
-        self.width = float((x + half).max())
         chains, used = [], len(nodes)
         for edge, points in zip(edges, layout.edge_routing, strict=True):
             passed = range(used, used + len(points))
             used += len(points)
             ends = (number[edge.parent], number[edge.child])
             chains.append(sorted([*ends, *passed], key=lambda vertex: level[vertex]))
+        x = _spread(x, level, half, chains)
+        self.width = float((x + half).max())
         # The more edges there are between two layers, the flatter some of them run.
         crowds = np.bincount([level[v] for chain in chains for v in chain[:-1]])
         gaps = _BOX_HEIGHT + _LAYER_GAP + np.minimum(0.015 * crowds, 0.6)
@@ -249,15 +249,49 @@ class _Layout:
             self.routes.append((edge, np.array(points)))
 
 
-def _apart(x: np.ndarray, level: np.ndarray, half: np.ndarray) -> np.ndarray:
-    """Positions in inches in the order of ``x``, on each layer as far apart as the boxes need."""
-    x = x * (2 * half[half > 0].mean() + _NODE_GAP)
-    order = np.lexsort((x, level))
-    for left, right in itertools.pairwise(order):
-        if level[left] == level[right]:
-            gap = _NODE_GAP if half[left] and half[right] else _WAYPOINT_GAP
-            x[right] = max(x[right], x[left] + half[left] + half[right] + gap)
+def _spread(
+    x: np.ndarray, level: np.ndarray, half: np.ndarray, chains: list[list[int]]
+) -> np.ndarray:
+    """Positions near the neighbours' mean, on each layer in the order of ``x``, without overlap."""
+    neighbours: list[list[int]] = [[] for _ in x]
+    for chain in chains:
+        for above, below in itertools.pairwise(chain):
+            neighbours[above].append(below)
+            neighbours[below].append(above)
+    rows = [np.flatnonzero(level == k) for k in range(level.max() + 1)]
+    rows = [row[np.argsort(x[row], kind="stable")] for row in rows]
+    steps = []
+    for row in rows:
+        gaps = [
+            half[a] + half[b] + (_NODE_GAP if half[a] and half[b] else _WAYPOINT_GAP)
+            for a, b in itertools.pairwise(row)
+        ]
+        steps.append(np.concatenate([[0.0], np.cumsum(gaps)]))
+    x = np.zeros(len(x))
+    for row, step in zip(rows, steps, strict=True):
+        x[row] = step - step.mean()
+    for sweep in range(40):
+        for k in range(len(rows)) if sweep % 2 == 0 else reversed(range(len(rows))):
+            row = rows[k]
+            wanted = np.array([x[neighbours[vertex]].mean() for vertex in row])
+            # Waypoints pull harder, so that long edges are straight.
+            pull = np.where(half[row] > 0, 1.0, 4.0)
+            x[row] = _increasing(wanted - steps[k], pull) + steps[k]
     return x - (x - half).min()
+
+
+def _increasing(wanted: np.ndarray, pull: np.ndarray) -> np.ndarray:
+    """The non-decreasing sequence closest to ``wanted`` in weighted squares (pool violators)."""
+    blocks: list[list[float]] = []
+    for value, weight in zip(wanted, pull, strict=True):
+        blocks.append([value, weight, 1])
+        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
+            value, weight, count = blocks.pop()
+            total = blocks[-1][1] + weight
+            blocks[-1][0] = (blocks[-1][0] * blocks[-1][1] + value * weight) / total
+            blocks[-1][1] = total
+            blocks[-1][2] += count
+    return np.concatenate([np.full(int(count), value) for value, _, count in blocks])
 
 
 def _parts(edges: list[_Edge]) -> list[list[_Edge]]:
