@@ -1,5 +1,6 @@
 # make reproduce   set up what is missing, then the paper at scale quick, with a report
 # make test        set up what is missing, then all checks and tests
+# make docs        the documentation as a site
 # SCALE, CORES, PYTHON and VENV can be set: make reproduce SCALE=smoke CORES=4 PYTHON=python3.12
 
 SCALE = quick
@@ -13,7 +14,7 @@ BIN = $(VENV)/bin
 export PATH := $(abspath $(BIN)):$(PATH)
 SNAKEMAKE = $(BIN)/snakemake --cores $(CORES) --config scale=$(SCALE) results=results
 
-.PHONY: reproduce test check set-up
+.PHONY: reproduce test check docs set-up
 
 reproduce: set-up
 	@$(SNAKEMAKE)
@@ -31,8 +32,14 @@ test: check
 check: set-up
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/snakefmt --check Snakefile workflow/rules
 	$(BIN)/snakemake --lint
+
+# The documentation as a site in build/site.
+docs: set-up
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "docs: $(CURDIR)/build/site/index.html"
 
 set-up:
 	@VENV=$(VENV) PYTHON=$(PYTHON) envs/set_up.sh

@@ -185,7 +185,7 @@ def write_views(fit: str | Path, *, picture: bool = True) -> list[Path]:
         from sdcd.figures.graph import draw_graph
     except ImportError as error:
         print(
-            f"sdcd: no picture: {error}; install with: pip install 'sdcd[figures]'", file=sys.stderr
+            f"sdcd: no picture: {error}; install with: pip install -e '.[figures]'", file=sys.stderr
         )
         return [edges]
     title = f"{record.get('method', '')}, {int(graph.adjacency.sum())} edges".removeprefix(", ")

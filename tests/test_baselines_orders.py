@@ -180,6 +180,6 @@ def test_a_missing_package_is_unavailable(name, monkeypatch):
     for module in [m for m in sys.modules if m.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MethodFailure, match=r"pip install 'sdcd\[baselines\]'") as caught:
+    with pytest.raises(MethodFailure, match=r"pip install -e '\.\[baselines\]'") as caught:
         fit(name, linear(0, d=3, n=50)[0])
     assert caught.value.status == "unavailable"

@@ -94,6 +94,6 @@ def test_failures_of_the_sorting_baselines(name, monkeypatch):
     for module in [m for m in sys.modules if m.partition(".")[0] == "CausalDisco"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "CausalDisco", None)
-    with pytest.raises(MethodFailure, match=r"pip install 'sdcd\[baselines\]'") as caught:
+    with pytest.raises(MethodFailure, match=r"pip install -e '\.\[baselines\]'") as caught:
         chosen.fit(X, None, None, 0, threshold=0.3)
     assert caught.value.status == "unavailable"

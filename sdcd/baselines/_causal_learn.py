@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-INSTALL = "install with: pip install 'sdcd[baselines]'"
+INSTALL = "install with: pip install -e '.[baselines]'"
 TAIL, HEAD = -1, 1
 
 

@@ -32,7 +32,7 @@ def along_order(X: np.ndarray, order: np.ndarray) -> np.ndarray:
         from CausalDisco.baselines import sort_regress
     except ImportError as error:
         raise MethodFailure(
-            "unavailable", f"{error}; install with: pip install 'sdcd[baselines]'"
+            "unavailable", f"{error}; install with: pip install -e '.[baselines]'"
         ) from None
     n, d = X.shape
     if n <= d:

@@ -76,7 +76,7 @@ def flop(
         from flopsearch import flop as search
     except ImportError as error:
         raise MethodFailure(
-            "unavailable", f"{error}; install with: pip install 'sdcd[baselines]'"
+            "unavailable", f"{error}; install with: pip install -e '.[baselines]'"
         ) from None
     S = covariance(X, names, "FLOP")
     values = np.ascontiguousarray(X, dtype=np.float64)

@@ -58,7 +58,7 @@ def sortnregress(
         from CausalDisco.baselines import var_sort_regress
     except ImportError as error:
         raise MethodFailure(
-            "unavailable", f"{error}; install with: pip install 'sdcd[baselines]'"
+            "unavailable", f"{error}; install with: pip install -e '.[baselines]'"
         ) from None
     weights = np.abs(var_sort_regress(X))
     return Graph(adjacency=weights > threshold, weights=weights)

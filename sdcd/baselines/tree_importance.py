@@ -97,7 +97,7 @@ def tree_importance(
         from sklearn.ensemble import GradientBoostingRegressor
     except ImportError as error:
         raise MethodFailure(
-            "unavailable", f"{error}; install with: pip install 'sdcd[baselines]'"
+            "unavailable", f"{error}; install with: pip install -e '.[baselines]'"
         ) from None
     d = X.shape[1]
     seeds = np.random.default_rng(seed).integers(2**31, size=d)

@@ -331,7 +331,7 @@ def _read_parquet(path: Path, perturbation_column, ignored) -> _Table:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise InputError(f"{path}: reading needs pip install 'sdcd[data]' ({error})") from None
+        raise InputError(f"{path}: reading needs pip install -e '.[data]' ({error})") from None
     try:
         table = pq.read_table(path)
     except (pa.ArrowException, OSError) as error:
@@ -380,7 +380,7 @@ def _read_h5ad(path: Path, perturbation_column, ignored) -> _Table:
         import h5py
         from anndata.io import read_elem
     except ImportError as error:
-        raise InputError(f"{path}: reading needs pip install 'sdcd[data]' ({error})") from None
+        raise InputError(f"{path}: reading needs pip install -e '.[data]' ({error})") from None
     try:
         with h5py.File(path) as file:
             for part in ("X", "obs", "var"):
