@@ -185,7 +185,7 @@ def test_results_from_elsewhere(done, tmp_path):
     clone = new_clone(tmp_path / "another")
     configure(clone)
     shutil.copytree(done / "results", clone / "results")
-    _, text = snakemake(clone, "-n", *TINY, "--", TARGET)
+    text = snakemake(clone, "-n", *TINY, "--", TARGET)
     assert "Warning: results/tiny: Snakemake does not know" in text
     assert "snakemake --touch --forceall" in text
     # Of another version: its records say so.
@@ -193,11 +193,11 @@ def test_results_from_elsewhere(done, tmp_path):
     record = json.loads(path.read_text())
     other = {**record, "code": {**record["code"], "fingerprint": "0123456789abcdef"}}
     path.write_text(json.dumps(other))
-    _, text = snakemake(clone, "-n", *TINY, "--", TARGET)
+    text = snakemake(clone, "-n", *TINY, "--", TARGET)
     assert "seed1/NOTEARS.json: made by other code (0123456789abcdef)" in text
     path.write_text(json.dumps(record))
     snakemake(clone, "--touch", "--forceall", *TINY, "--", TARGET)
-    _, text = snakemake(clone, "-n", *TINY, "--", TARGET)
+    text = snakemake(clone, "-n", *TINY, "--", TARGET)
     assert "Warning: results" not in text
     # From now on Snakemake knows what they depend on.
     with open(clone / "sdcd/baselines/notears.py", "a") as stream:
@@ -209,6 +209,6 @@ def test_results_from_elsewhere(done, tmp_path):
 def test_without_snakemake_s_own_folder(done):
     """Deleted, it costs nothing but what it knew."""
     shutil.rmtree(done / ".snakemake")
-    _, text = snakemake(done, *TINY, "--", TARGET)
+    text = snakemake(done, *TINY, "--", TARGET)
     assert "Warning: results/tiny: Snakemake does not know" in text
     assert "Nothing to be done" in text

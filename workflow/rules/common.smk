@@ -90,7 +90,7 @@ def code_now(script, *modules, data=()):
 
 def as_json(value):
     """A parameter as a function: in a string, Snakemake would take braces for wildcards."""
-    return lambda wildcards: json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return lambda wildcards: json.dumps(value, ensure_ascii=False)
 
 
 def runs_of(experiments):
