@@ -42,6 +42,6 @@ def test_a_missing_package_is_unavailable(monkeypatch):
     for module in [name for name in sys.modules if name.partition(".")[0] == "CausalDisco"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "CausalDisco", None)
-    with pytest.raises(MethodFailure, match=r"pip install 'sdcd\[baselines\]'") as caught:
+    with pytest.raises(MethodFailure, match=r"pip install -e '\.\[baselines\]'") as caught:
         fit(chain(100, np.random.default_rng(0)), threshold=0.3)
     assert caught.value.status == "unavailable"

@@ -52,7 +52,7 @@ def test_conda_and_lock_have_the_same_versions():
 def test_every_rule_with_a_script_names_the_conda_file():
     for path in (ROOT / "workflow/rules").glob("*.smk"):
         text = path.read_text()
-        scripts = text.count("python workflow/scripts/")
+        scripts = text.count("$SDCD_SCRIPTS/")
         assert text.count("../../envs/sdcd.yaml") == scripts, path.name
 
 
