@@ -108,8 +108,8 @@ def test_rules_quote_what_they_hand_to_a_shell():
     commands = []
     for path in sorted((ROOT / "workflow/rules").glob("*.smk")):
         text = path.read_text()
-        commands += re.findall(r"^ +shell:\n((?: +\".*\"\n)+)", text, flags=re.MULTILINE)
-        assert text.count("shell:") == len(re.findall(r"^ +shell:\n +\"", text, flags=re.MULTILINE))
+        commands += re.findall(r"^ +shell:\n((?: +['\"].*['\"]\n)+)", text, flags=re.MULTILINE)
+        assert text.count("shell:") == len(re.findall(r"^ +shell:\n +'", text, flags=re.MULTILINE))
     assert len(commands) > 8
     placeholders = [name for text in commands for name in re.findall(r"{([^{}]+)}", text)]
     assert {name for name in placeholders if not name.endswith(":q")} == {
@@ -117,8 +117,7 @@ def test_rules_quote_what_they_hand_to_a_shell():
         "resources.granted_s",
         "resources.granted_mb",
         "params.code",
-        "params.figure",
-        "params.table",
+        "params.module",
         "wildcards.study",
         "wildcards.derived",
     }
