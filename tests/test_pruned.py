@@ -150,10 +150,10 @@ def test_pruned_fits_that_snakemake_does_not_know_are_compared_with_this_version
     record = {"method": chosen.name, "params": chosen.parameters({})}
     (tmp_path / "results/data").mkdir(parents=True)
     # As sdcd.fits.run writes it.
-    write_json(path, {**record, "code": code_of(*chosen.modules)})
+    write_json(path, {**record, "code": code_of(chosen)})
     path.with_suffix(".npz").touch()
     (line,) = warnings(plan, str(tmp_path / "results"), tmp_path / "state")
     assert "--touch --forceall" in line
-    write_json(path, {**record, "code": code_of("sdcd.methods.variants")})
+    write_json(path, {**record, "code": code_of(method("SDCD"))})
     _, line = warnings(plan, str(tmp_path / "results"), tmp_path / "state")
     assert "made by other code" in line and "SDCD-pruned (1)" in line

@@ -169,7 +169,7 @@ def test_a_fit_is_written_with_its_record(tmp_path):
         "name": "data.npz",
         "sha256": hashlib.sha256((tmp_path / "data.npz").read_bytes()).hexdigest(),
     }
-    assert record["code"] == code_of("toys")
+    assert record["code"] == code_of(method("toy"))
     assert abs(datetime.now(UTC) - datetime.fromisoformat(record["finished"])).seconds < 60
     assert 10 < record["peak_rss_mb"] < 1000 and 0 <= record["seconds"] < 5
     graph, loaded = load_fit(tmp_path / "fit.npz")

@@ -13,7 +13,7 @@ from sdcd.methods.registry import methods
 @pytest.fixture
 def package(tmp_path):
     files = {
-        "__init__.py": '"""The package."""\n',
+        "__init__.py": '"""The package."""\n\n__version__ = "1.0"\n',
         "used.py": "def helper():\n    return 1\n",
         "unused.py": "VALUE = 1\n",
         "late.py": "VALUE = 2\n",
@@ -28,6 +28,8 @@ def package(tmp_path):
 
             def fit():
                 '''Fit.'''
+                if VALUE > 9:
+                    raise RuntimeError("overflow", f"the value {VALUE} is too large", "of all")
                 from toy import late
                 import_module("toy.unused")
                 return helper() + VALUE + late.VALUE
@@ -64,6 +66,10 @@ def test_closure_follows_every_kind_of_import(package):
         ("sub/relative.py", "3", "4"),
         ("used.py", "return 1", "return 2"),
         ("late.py", "2", "'2'"),
+        # A status, not a message.
+        ("sub/method.py", "overflow", "nan"),
+        ("sub/method.py", "VALUE > 9", "VALUE > 8"),
+        ("sub/method.py", "RuntimeError", "ValueError"),
         ("__init__.py", '"""The package."""\n', "x = 1\n"),
         ("sub/__init__.py", "", "x = 1\n"),
     ],
@@ -80,9 +86,12 @@ def test_an_edit_of_what_is_imported_counts(package, name, old, new):
         ("unused.py", "1", "2"),
         ("sub/method.py", "'''Fit.'''", "'''Fit it.'''"),
         ("sub/method.py", "'''A method.'''", ""),
+        ("sub/method.py", "the value {VALUE} is too large", "too large: {VALUE + 1}"),
+        ("sub/method.py", "of all", "above 9"),
         ("sub/method.py", "import json\n", "import json  # for later\n\n\n"),
         ("used.py", "def helper():", "# helps\ndef helper(\n):"),
         ("__init__.py", "The package.", "Another text."),
+        ("__init__.py", "1.0", "1.1"),
     ],
 )
 def test_an_edit_of_anything_else_does_not(package, name, old, new):

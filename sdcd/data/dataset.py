@@ -1,5 +1,6 @@
 """Data sets: values, which of them were set by interventions, names, and the true graph."""
 
+import importlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 
-from sdcd.data.own_data import read_own, refuse_other_file, standardised
 from sdcd.errors import InputError
 from sdcd.files import read_npz, write_npz
 
@@ -74,6 +74,12 @@ class Dataset:
         return self.X.shape[1]
 
 
+def _own_data():
+    # By name: fits read .npz files, and do not depend on how tables are read (see
+    # sdcd.fits.fingerprint).
+    return importlib.import_module("sdcd.data.own_data")
+
+
 def write_dataset(path: str | Path, dataset: Dataset) -> None:
     """Write ``dataset`` as ``.npz``: arrays ``X``, ``intervened``, ``names``, ``adjacency``.
 
@@ -131,18 +137,19 @@ def read_dataset(
             return dataset
         if not dataset.X.std(axis=0).all():
             raise InputError(f"{path}: a constant column cannot be standardised")
-        return replace(dataset, X=standardised(dataset.X))
-    X, intervened, names = read_own(
+        return replace(dataset, X=_own_data().standardised(dataset.X))
+    own_data = _own_data()
+    X, intervened, names = own_data.read_own(
         path,
         perturbation_column=perturbation_column,
         controls=controls,
         ignore_columns=ignored,
     )
-    return Dataset(X if standardise == "no" else standardised(X), intervened, names)
+    return Dataset(X if standardise == "no" else own_data.standardised(X), intervened, names)
 
 
 def _read_npz(path: Path) -> Dataset:
-    refuse_other_file(path, "an .npz file", besides=b"PK")
+    _own_data().refuse_other_file(path, "an .npz file", besides=b"PK")
     arrays = read_npz(path)
     if "X" not in arrays:
         found = ", ".join(arrays) or "none"

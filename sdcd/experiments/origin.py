@@ -10,10 +10,8 @@ import base64
 from collections import Counter
 from pathlib import Path
 
-from sdcd.errors import InputError
 from sdcd.experiments.plan import Plan
-from sdcd.files import read_json
-from sdcd.fits.provenance import code_of
+from sdcd.fits.provenance import difference
 from sdcd.methods.registry import methods
 
 
@@ -53,7 +51,7 @@ def warnings(plan: Plan, results: str, state: str | Path = ".snakemake") -> list
     differ = Counter()
     first = ""
     for method, path in fits:
-        why = _difference(plan, method, Path(f"{path}.json"))
+        why = difference(f"{path}.json", methods()[method], plan.methods[method].settings)
         if why:
             differ[method] += 1
             first = first or f"{path}.json: {why}"
@@ -70,21 +68,3 @@ def _is_known(path: str, state: str | Path) -> bool:
     """Whether Snakemake has a record of a file: it is named by the file's path in base 64."""
     name = base64.urlsafe_b64encode(path.encode()).decode()
     return (Path(state) / "metadata" / name).exists()
-
-
-def _difference(plan: Plan, name: str, path: Path) -> str:
-    """Why this version would not make the fit with this record; empty if it would."""
-    try:
-        record = read_json(path)
-    except InputError:
-        return "not a readable record"
-    planned, registered = plan.methods[name], methods()[name]
-    if not isinstance(record, dict) or record.get("method") != name:
-        return f"not a record of {name}"
-    code = record.get("code")
-    found = code.get("fingerprint") if isinstance(code, dict) else None
-    if planned.outside is None and found != code_of(*registered.modules)["fingerprint"]:
-        return f"made by other code ({found})"
-    if record.get("params") != registered.parameters(planned.settings):
-        return "made with other settings"
-    return ""

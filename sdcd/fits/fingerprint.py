@@ -13,6 +13,7 @@ the others.
 
 import ast
 import hashlib
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -29,7 +30,9 @@ def fingerprint(
 ) -> str:
     """Hash the source of modules and scripts, of all they import from the package, and of data.
 
-    Comments, docstrings, blank lines and layout do not count.
+    Comments, docstrings, blank lines and layout do not count, nor does what an error says: of the
+    text in a ``raise`` statement, single words count, which may be a status or a key, but no longer
+    strings and no f-strings. The package's ``__version__`` does not count.
 
     Parameters
     ----------
@@ -109,7 +112,7 @@ def _imported(path: Path, name: str, package: Path) -> set[str]:
 
 
 def _meaning(path: Path, name: str) -> str:
-    """Hash of a file's syntax tree without docstrings."""
+    """Hash of a file's syntax tree without docstrings and messages."""
     return _read(path, name, path.stat().st_mtime_ns)[1]
 
 
@@ -131,8 +134,33 @@ def _read(path: Path, name: str, _mtime_ns: int) -> tuple[frozenset[str], str]:
             candidates |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             # Strings that stand alone: docstrings of functions, classes, modules and attributes.
-            node.body = [statement for statement in node.body if not _is_string(statement)]
+            node.body = [
+                statement
+                for statement in node.body
+                if not _is_string(statement) and not _is_version(statement)
+            ]
+    tree = _WithoutMessages().visit(tree)
     return frozenset(candidates), hashlib.sha256(_canonical(tree).encode()).hexdigest()
+
+
+class _WithoutMessages(ast.NodeTransformer):
+    """Empties the texts of errors."""
+
+    def visit_Raise(self, node: ast.Raise) -> ast.Raise:
+        return _WithoutText().visit(node)
+
+
+class _WithoutText(ast.NodeTransformer):
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.Constant:
+        return ast.Constant("")
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        is_text = isinstance(node.value, str) and not re.fullmatch(r"\w+", node.value)
+        return ast.Constant("") if is_text else node
+
+
+def _is_version(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__version__"
 
 
 def _is_string(statement: ast.stmt) -> bool:

@@ -1,26 +1,94 @@
 """Where a result comes from: the code that made it, and the data that it was made from."""
 
 import hashlib
+import json
 import re
 import subprocess
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
+from sdcd.errors import InputError
+from sdcd.files import read_json
 from sdcd.fits.fingerprint import PACKAGE, fingerprint
+from sdcd.methods.contract import Method
+from sdcd.methods.outside import files_of
+
+CONTRACT = "sdcd.fits.child"
+"""What every fit depends on besides its method: the program of its process, and how it reads data
+and takes a graph."""
 
 
-def code_of(*modules: str) -> dict[str, str | None]:
-    """The code behind a fit by a method of ``modules``.
+def fit_fingerprint(chosen: Method, settings: Mapping[str, object] = MappingProxyType({})) -> str:
+    """The fingerprint of all code that the result of a fit depends on.
+
+    The one answer to the question whether a fit would be made in the same way again, for the
+    workflow, which reruns fits by it, for a fit's record, and for the checkpoint it goes on from.
+
+    Parameters
+    ----------
+    chosen : Method
+        Its modules count, and those of :data:`CONTRACT`, with all that they import from this
+        package (:mod:`sdcd.fits.fingerprint`); a module outside this package does not. Of an
+        outside command, its description counts and every file that it names
+        (:func:`sdcd.methods.outside.files_of`).
+    settings : mapping
+        Those that differ from the method's defaults; they matter where they stand for a part of an
+        outside command.
+
+    Returns
+    -------
+    str
+        16 hexadecimal digits.
+    """
+    own = [module for module in chosen.modules if module.partition(".")[0] == PACKAGE.name]
+    spec = getattr(chosen.fit, "spec", None)
+    if spec is None:
+        return fingerprint(CONTRACT, *own)
+    code = fingerprint(CONTRACT, *own, data=files_of(spec, settings))
+    text = f"{code} {json.dumps(spec, sort_keys=True)}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def code_of(
+    chosen: Method, settings: Mapping[str, object] = MappingProxyType({})
+) -> dict[str, str | None]:
+    """The code behind a fit, as its record has it.
 
     Returns
     -------
     dict
-        ``fingerprint``: that of the modules and of the module that runs fits (see
-        :mod:`sdcd.fits.fingerprint`); a module outside this package does not count. ``commit``: see
-        :func:`commit`.
+        ``fingerprint``: see :func:`fit_fingerprint`. ``commit``: see :func:`commit`.
     """
-    own = [module for module in modules if module.partition(".")[0] == PACKAGE.name]
-    return {"fingerprint": fingerprint("sdcd.fits.child", *own), "commit": commit()}
+    return {"fingerprint": fit_fingerprint(chosen, settings), "commit": commit()}
+
+
+def difference(record_path: str | Path, chosen: Method, settings: Mapping[str, object]) -> str:
+    """Why this version would not make the fit with this record; empty if it would.
+
+    Parameters
+    ----------
+    record_path : path
+        The record, ``.json``.
+    chosen : Method
+        The method, as it is registered here.
+    settings : mapping
+        Those that would be given to it.
+    """
+    try:
+        record = read_json(record_path)
+    except InputError:
+        return "not a readable record"
+    if not isinstance(record, dict) or record.get("method") != chosen.name:
+        return f"not a record of {chosen.name}"
+    code = record.get("code")
+    found = code.get("fingerprint") if isinstance(code, dict) else None
+    if found != fit_fingerprint(chosen, settings):
+        return f"made by other code ({found})"
+    if record.get("params") != chosen.parameters(settings):
+        return "made with other settings"
+    return ""
 
 
 @cache

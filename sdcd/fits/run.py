@@ -132,7 +132,7 @@ def run_fit(
     # Before the fit: files may be edited while it runs.
     source = Path(job["shown_as"])
     data = {"name": source.name, "sha256": digest(source) if source.is_file() else None}
-    code = code_of(*chosen.modules)
+    code = code_of(chosen, settings or {})
     parts = [_part_record(path) for path in first_stage]
     end = _failed_part(job["first_stage"], parts)
     if end is None:

@@ -133,6 +133,36 @@ def register_outside(spec: Mapping[str, object]) -> Method:
     return method(name)
 
 
+def files_of(spec: Mapping[str, object], settings: Mapping[str, object]) -> list[Path]:
+    """The files that a command names: what it does depends on what is in them.
+
+    Each argument that is the name of a file, or has one after a ``=`` or among its words (a command
+    given to a shell), with settings put in; and the program, if it is given by its path. Folders,
+    and what a script reads by itself, are not seen.
+
+    Parameters
+    ----------
+    spec : mapping
+        As :func:`register_outside` takes it.
+    settings : mapping
+        Those that differ from the defaults in ``spec``.
+
+    Returns
+    -------
+    list of Path
+        Existing files, each once, in the order in which they are named.
+    """
+    values = {**spec.get("settings", {}), **settings}
+    program, *arguments = (
+        _filled(part, {name: str(value) for name, value in values.items()})
+        for part in spec["command"]
+    )
+    names = [program] if os.sep in program else []
+    for argument in arguments:
+        names += [argument, argument.partition("=")[2], *re.split(r"[\s\"'=;()]+", argument)]
+    return list(dict.fromkeys(Path(name) for name in names if name and os.path.isfile(name)))
+
+
 def read_graph(path: str | Path, names: tuple[str, ...], threshold: float = 0.0) -> Graph:
     """Read the graph that a command wrote.
 

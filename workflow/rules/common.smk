@@ -23,6 +23,7 @@ from sdcd.exhibits import FIGURES, TABLES, available, file_stem
 from sdcd.experiments.datasets import DATASET_PATTERN, DatasetKey
 from sdcd.experiments.plan import DERIVED, STUDIES, make_plan
 from sdcd.fits.fingerprint import fingerprint
+from sdcd.fits.provenance import fit_fingerprint
 from sdcd.methods.registry import methods as registered_methods
 from sdcd.experiments.origin import warnings
 from sdcd.experiments.progress import look, reasons, without_room, write_plan
@@ -131,8 +132,12 @@ def method_arguments(method, settings):
 
 
 def fit_code(wildcards):
-    method = method_of(wildcards)
-    return code_now("fit.py", *registered_methods()[method.name].modules)
+    return fit_code_now(wildcards.method)
+
+
+@cache
+def fit_code_now(method):
+    return fit_fingerprint(registered_methods()[method], PLAN.methods[method].settings)
 
 
 def fit_arguments(wildcards):

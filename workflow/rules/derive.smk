@@ -19,7 +19,7 @@ rule derive:
     params:
         experiment=lambda wildcards: FROM_FITS[wildcards.derived].to_json(),
         results=lambda wildcards, output: Path(output[0]).parent.parent,
-        code=lambda wildcards: code("derive.py", DERIVED[wildcards.derived][0]),
+        code=lambda wildcards: code_now("derive.py", DERIVED[wildcards.derived][0]),
     shell:
         '"$SDCD_PYTHON" "$SDCD_SCRIPTS/derive.py" '
         "--table {wildcards.derived}"

@@ -23,8 +23,9 @@ import _script
 
 from sdcd.errors import InputError
 from sdcd.files import atomic_path, read_json, read_npz
-from sdcd.fits.provenance import digest
+from sdcd.fits.provenance import digest, fit_fingerprint
 from sdcd.fits.run import run_fit
+from sdcd.methods.registry import method
 
 
 def main() -> None:
@@ -44,7 +45,7 @@ def main() -> None:
         "--first-stage", nargs="*", default=[], help="what such calls wrote, for all variables"
     )
     parser.add_argument(
-        "--code", default="", help="of the method: progress under another is not used"
+        "--code", help="fingerprint of the fit's code: progress under another is not used"
     )
     parser.add_argument("--time-limit-s", type=float, help="full limit of the fit")
     parser.add_argument("--memory-limit-mb", type=float, help="full limit of the fit")
@@ -60,6 +61,7 @@ def main() -> None:
         from sdcd.methods.outside import register_outside
 
         register_outside(a.outside)
+    a.code = a.code or fit_fingerprint(method(a.method), a.settings)
     granted_s = _smaller(a.granted_s, a.time_limit_s)
     granted_mb = _smaller(a.granted_mb, a.memory_limit_mb)
     checkpoint = _checkpoint(a)
