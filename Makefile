@@ -1,5 +1,6 @@
 # make reproduce   set up what is missing, then the paper at scale quick, with a report
-# make test        set up what is missing, then all checks and tests
+# make test        set up what is missing, then all checks and the tests but for the slow ones
+# make test-slow   the slow ones
 # make docs        the documentation as a site
 # SCALE, CORES, PYTHON and VENV can be set: make reproduce SCALE=smoke CORES=4 PYTHON=python3.12
 
@@ -14,7 +15,7 @@ BIN = $(VENV)/bin
 export PATH := $(abspath $(BIN)):$(PATH)
 SNAKEMAKE = $(BIN)/snakemake --cores $(CORES) --config scale=$(SCALE) results=results
 
-.PHONY: reproduce test check docs set-up
+.PHONY: reproduce test test-slow check docs set-up
 
 reproduce: set-up
 	@$(SNAKEMAKE)
@@ -23,11 +24,13 @@ reproduce: set-up
 	@echo "figures: $(CURDIR)/$(RESULTS)/figures"
 	@echo "tables:  $(CURDIR)/$(RESULTS)/tables"
 
-# Tests of the package two at a time, each file by one process; then those of the workflow, which
-# has its own jobs to run at once.
+# Two processes, each test file in one of them.
 test: check
-	$(BIN)/python -m pytest -m "not workflow" --numprocesses 2 --dist loadfile
-	$(BIN)/python -m pytest -m workflow
+	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --durations 30
+
+# What takes long: faults and kills of the workflow, SLURM, the larger comparisons with oracles.
+test-slow: set-up
+	$(BIN)/python -m pytest -m slow --durations 30
 
 check: set-up
 	$(BIN)/ruff check

@@ -20,8 +20,17 @@ for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 
 def pytest_collection_modifyitems(items):
-    """Tests on SLURM come last: by then their runs have ended."""
-    items.sort(key=lambda item: item.get_closest_marker("slurm") is not None)
+    """What compiles comes first, then the workflow, whose copies of the clone take the compiled
+    kernels along; tests on SLURM come last: by then their runs have ended."""
+
+    def rank(item):
+        if item.get_closest_marker("slurm"):
+            return 3
+        if item.path.name.startswith(("test_baselines", "test_engine", "test_pruning")):
+            return 0
+        return 1 if item.path.name == "test_workflow.py" else 2
+
+    items.sort(key=rank)
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,11 @@
 """The workflow on a real scheduler: what became of the runs of ``support/slurm_runs.py``."""
 
 import csv
+import json
 from itertools import pairwise
 
 import pytest
+from support.slurm_runs import GPU_FITS
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
@@ -20,20 +22,17 @@ def table(path, left_out=()):
 def test_every_number_is_that_of_a_local_run(on_slurm, finished):
     """Data and fits byte for byte; tables of runs but for what was measured; figures of scores."""
     here, there = (clone / "results/smoke" for clone in (finished, on_slurm.clone))
-    files = sorted(path.relative_to(here) for path in here.glob("*/**/*.npz"))
-    assert files == sorted(path.relative_to(there) for path in there.glob("*/**/*.npz"))
-    assert len(files) > 60
+    files = sorted(path.relative_to(there) for path in there.glob("*/**/*.npz"))
+    assert len(files) > 15
     assert [
         name for name in files if (here / name).read_bytes() != (there / name).read_bytes()
     ] == []
-    names = sorted(path.name for path in (here / "runs").glob("*.csv"))
-    assert names == sorted(path.name for path in (there / "runs").glob("*.csv"))
-    for name in names:
-        if name != "constraint_costs.csv":
-            assert table(here / "runs" / name, MEASURED) == table(there / "runs" / name, MEASURED)
-    for name in ("observational", "interventional", "constraint_asymptotics"):
-        figure = f"figures/{name}.png"
-        assert (here / figure).read_bytes() == (there / figure).read_bytes()
+    for name in ("observational", "interventional"):
+        rows = table(here / f"runs/{name}.csv", MEASURED)
+        found = table(there / f"runs/{name}.csv", MEASURED)
+        assert len(found) > 4 and [row for row in found if row not in rows] == []
+    figure = "figures/constraint_asymptotics.png"
+    assert (here / figure).read_bytes() == (there / figure).read_bytes()
     assert "SDCD, reproduced at scale smoke" in (there / "report.html").read_text()
 
 
@@ -49,19 +48,17 @@ def test_each_job_was_submitted_once_and_ended_well(on_slurm):
 def test_jobs_of_a_gpu_method_queue_for_the_gpu(on_slurm):
     """One after the other; without CUDA such a fit is unavailable, which is a result."""
     jobs = [job for job in on_slurm.jobs if "SDCD-GPU" in job["rule"]]
-    assert len(jobs) == 4
+    assert len(jobs) == 2
     assert {job["gres"] for job in jobs} == {"gres:gpu:1"}
     assert {job["state"] for job in jobs} == {"COMPLETED"}
     for one, next_one in pairwise(sorted(jobs, key=lambda job: job["start"])):
         assert one["end"] <= next_one["start"]
-    rows = table(on_slurm.clone / "results/smoke/runs/observational.csv")
-    found = [(row["status"], row["reason"]) for row in rows if row["method"] == "SDCD-GPU"]
-    assert len(found) == 4
-    for status, reason in found:
-        assert status == "unavailable"
-        assert "CUDA" in reason
+    for path in GPU_FITS:
+        record = json.loads((on_slurm.clone / path).with_suffix(".json").read_text())
+        assert record["status"] == "unavailable"
+        assert "CUDA" in record["reason"]
     others = [job["rule"] for job in on_slurm.jobs if "SDCD-GPU" not in job["rule"]]
-    assert others == ["rule_collect_wildcards_observational"]
+    assert [rule.startswith("rule_simulate") for rule in others] == [True]
 
 
 # Faults: a run of two fits.

@@ -34,13 +34,25 @@ ASKING = (
     "--seconds-between-status-checks=3",
     "--latency-wait=10",
 )
+GRIDS = {
+    "observational": [{"d": [5], "s": [2], "seeds": 1}],
+    "interventional": [{"d": [5], "s": [2], "fractions": [1], "seeds": 1}],
+    "ablation_stage1": [],
+    "ablation_stage2": [],
+    "dcdi_simulations": [],
+}
+"""One data set of each kind."""
+
+GPU_FITS = [f"results/smoke/fits/observational/d{d}_s2_seed0/SDCD-GPU.npz" for d in (5, 6)]
 FITS = [f"results/tiny/fits/observational/d5_s2_seed{seed}/slow.npz" for seed in (0, 1)]
 
 
 def smoke(cluster: Cluster, folder: Path) -> dict:
-    """Scale smoke from start to report."""
+    """Scale smoke, of each method one fit of an experiment, from start to report."""
     clone = new_clone(folder / "clone")
-    arguments = ("--profile", "slurm", *ASKING, "--config", "scale=smoke", "gpu=false")
+    (clone / "less.yaml").write_text(yaml.safe_dump({"scales": {"smoke": {"grids": GRIDS}}}))
+    arguments = ("--profile", "slurm", *ASKING, "--configfile", "config.yaml", "less.yaml")
+    arguments += ("--config", "scale=smoke", "gpu=false")
     snakemake(clone, *arguments, environment=cluster.environment)
     return {}
 
@@ -58,9 +70,8 @@ def gpu(cluster: Cluster, folder: Path) -> dict:
     (clone / "gpu.yaml").write_text(yaml.safe_dump(change))
     before = len(cluster.jobs())
     arguments = ("--profile", "gpu", *ASKING, "--configfile", "config.yaml", "gpu.yaml")
-    arguments += ("--config", "scale=smoke", "gpu=true", "--")
-    target = "results/smoke/runs/observational.csv"
-    snakemake(clone, *arguments, target, environment=cluster.environment)
+    arguments += ("--config", "scale=smoke", "gpu=true", "--", *GPU_FITS)
+    snakemake(clone, *arguments, environment=cluster.environment)
     return {"before": before}
 
 
