@@ -1,4 +1,5 @@
 # make reproduce   set up what is missing, then the paper at scale quick, with a report
+# make look        the report of the runs kept in reproduction/, without a fit
 # make test        set up what is missing, then all checks and the tests but for the slow ones
 # make test-slow   the slow ones
 # make docs        the documentation as a site
@@ -15,7 +16,7 @@ BIN = $(VENV)/bin
 export PATH := $(abspath $(BIN)):$(PATH)
 SNAKEMAKE = $(BIN)/snakemake --cores $(CORES) --config scale=$(SCALE) results=results
 
-.PHONY: reproduce test test-slow check docs set-up
+.PHONY: reproduce look test test-slow check docs set-up
 
 reproduce: set-up
 	@$(SNAKEMAKE)
@@ -23,6 +24,10 @@ reproduce: set-up
 	@echo "report:  $(CURDIR)/$(RESULTS)/report.html"
 	@echo "figures: $(CURDIR)/$(RESULTS)/figures"
 	@echo "tables:  $(CURDIR)/$(RESULTS)/tables"
+
+# The report of the runs that are kept in reproduction/, without a fit.
+look: set-up
+	@$(BIN)/python -m sdcd.reproduction look
 
 # Two processes, each test file in one of them.
 test: check

@@ -20,6 +20,7 @@ Data flows one way, and a room imports only from those that stand before it in t
 ``verdicts``                 does it reproduce, cell by cell and claim by claim
 ``figures``, ``tables``      what the paper shows, beside what was reproduced
 ``report``                   one page of everything; results as one file
+``reproduction``             the paper's runs as kept in the repository
 ``cli``                      the ``sdcd`` command
 
 Everywhere, ``A[i, j] != 0`` means an edge i -> j.

@@ -1,6 +1,7 @@
 """Simulated data: the paper's own (:func:`simulate`) and the DCDI benchmark's."""
 
 from sdcd.simulation.dcdi import MECHANISMS, simulate_dcdi
+from sdcd.simulation.families import simulate_family
 from sdcd.simulation.paper import kept_targets, simulate
 
-__all__ = ["MECHANISMS", "kept_targets", "simulate", "simulate_dcdi"]
+__all__ = ["MECHANISMS", "kept_targets", "simulate", "simulate_dcdi", "simulate_family"]

@@ -5,6 +5,7 @@ import argparse
 import _script
 
 from sdcd.data.dataset import write_dataset
+from sdcd.simulation import simulate_family
 
 
 def main() -> None:
@@ -23,21 +24,16 @@ def main() -> None:
     parser.add_argument("--out", required=True, help="where the .npz goes")
     a = parser.parse_args()
 
-    if a.family == "dcdi":
-        from sdcd.simulation import simulate_dcdi
-
-        dataset = simulate_dcdi(a.d, a.s, a.mechanism, a.seed, n=a.n_observational)
-    else:
-        from sdcd.simulation import simulate
-
-        dataset = simulate(
-            a.d,
-            a.s,
-            a.seed,
-            fraction=a.fraction if a.family == "interventional" else None,
-            n_observational=a.n_observational,
-            n_per_intervention=a.n_per_intervention,
-        )
+    dataset = simulate_family(
+        a.family,
+        a.d,
+        a.s,
+        a.seed,
+        fraction=a.fraction,
+        mechanism=a.mechanism,
+        n_observational=a.n_observational,
+        n_per_intervention=a.n_per_intervention,
+    )
     write_dataset(a.out, dataset)
 
 

@@ -1,0 +1,73 @@
+"""``python -m sdcd.reproduction``: fill the ledger, say what it lacks, draw the report from it."""
+
+import argparse
+import math
+import sys
+from pathlib import Path
+
+import yaml
+
+from sdcd.errors import InputError
+from sdcd.experiments.plan import Plan, make_plan
+from sdcd.reproduction import ledger
+from sdcd.reproduction.look import look, older_than_the_code
+from sdcd.reproduction.run import missing, run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main() -> int:
+    """Read the arguments and do what they say."""
+    parser = argparse.ArgumentParser(prog="python -m sdcd.reproduction", description=__doc__)
+    parser.add_argument("--scale", default="laptop", help="of config.yaml (default: laptop)")
+    parser.add_argument(
+        "--folder", default=ROOT / "reproduction", type=Path, help="where the ledger lies"
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    runs = commands.add_parser("run", help="make the fits that the ledger lacks")
+    runs.add_argument("--hours", type=float, default=math.inf, help="start no fit after so many")
+    runs.add_argument("--methods", nargs="*", default=[], help="only these")
+    runs.add_argument("--stale", action="store_true", help="also those made by other code")
+    commands.add_parser("missing", help="what the ledger lacks, and what it would cost")
+    looks = commands.add_parser("look", help="draw the report from the ledger, without a fit")
+    looks.add_argument("--results", type=Path, default=Path("results/reproduction"))
+    options = parser.parse_args()
+    try:
+        plan = _plan(options.scale)
+        if options.command == "run":
+            only = tuple(options.methods)
+            made = run(plan, options.folder, hours=options.hours, only=only, stale=options.stale)
+            print(f"{made} fits made")
+        elif options.command == "missing":
+            _say_missing(plan, options.folder)
+        else:
+            report = look(plan, options.folder, options.results)
+            older = older_than_the_code(ledger.read(options.folder))
+            for name, (some, all_) in older.items():
+                print(f"made by other code than today's: {some} of {all_} fits of {name}")
+            print(f"report: {report.resolve()}")
+    except InputError as error:
+        print(f"python -m sdcd.reproduction: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _plan(scale: str) -> Plan:
+    config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    schema = (ROOT / "workflow/schemas/config.schema.yaml").read_text(encoding="utf-8")
+    config["scale"] = scale
+    return make_plan(config, yaml.safe_load(schema))
+
+
+def _say_missing(plan: Plan, folder: Path) -> None:
+    by_method: dict[str, list[float]] = {}
+    for cost, _, name in missing(plan, folder):
+        by_method.setdefault(name, []).append(cost)
+    for name, costs in sorted(by_method.items(), key=lambda item: sum(item[1])):
+        print(f"{name:<22}{len(costs):>6} fits{sum(costs) / 3600:>9.2f} core-hours")
+    total = sum(sum(costs) for costs in by_method.values())
+    print(f"{'all':<22}{sum(map(len, by_method.values())):>6} fits{total / 3600:>9.2f} core-hours")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

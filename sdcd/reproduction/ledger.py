@@ -1,0 +1,128 @@
+"""Every fit that was made for the reproduction as one row of a text file.
+
+A row says what was fitted (data set, method, settings), what came out (the scores of a table of
+runs), and where it comes from (fingerprint of the code, commit, processor, date), so that runs of
+many sessions and machines can stand in one file and be told apart. Rows are sorted, so that two
+people's additions merge.
+"""
+
+import io
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from sdcd.errors import InputError
+from sdcd.experiments.plan import Experiment
+from sdcd.files import atomic_path
+from sdcd.runs.table import RUN_COLUMNS
+
+FILE = "fits.csv"
+
+SCORES = tuple(
+    name
+    for name in RUN_COLUMNS
+    if name not in ("experiment", "d", "s", "fraction", "mechanism", "seed", "method")
+)
+"""Columns of a table of runs that are the fit's own, not its data set's."""
+
+COLUMNS = (
+    "dataset",
+    "method",
+    "settings",
+    *SCORES,
+    "fingerprint",
+    "commit",
+    "cpu",
+    "threads",
+    "finished",
+)
+"""Columns of the ledger: ``dataset`` names the data (see :mod:`sdcd.experiments.datasets`),
+``settings`` is JSON, the parameters that differ from the method's defaults."""
+
+KEY = ["dataset", "method", "settings"]
+
+
+def read(folder: str | Path) -> pd.DataFrame:
+    """The ledger in a folder, text as it was written; without rows if there is none."""
+    path = Path(folder) / FILE
+    if not path.exists():
+        return pd.DataFrame(columns=list(COLUMNS))
+    table = pd.read_csv(path, keep_default_na=False, na_values=[""], dtype={"commit": str})
+    missing = [name for name in COLUMNS if name not in table]
+    if missing:
+        raise InputError(f"{path}: column {missing[0]!r} is missing, expected a ledger of fits")
+    return table[list(COLUMNS)]
+
+
+def add(folder: str | Path, rows: Iterable[Mapping[str, object]]) -> None:
+    """Add rows, each in place of one for the same data, method and settings."""
+    table = pd.concat(
+        [_as_written(read(folder)), _as_written(pd.DataFrame(list(rows), columns=list(COLUMNS)))]
+    )
+    table = table.drop_duplicates(KEY, keep="last").sort_values(KEY, kind="stable")
+    with atomic_path(Path(folder) / FILE) as temporary:
+        table.to_csv(temporary, index=False, lineterminator="\n")
+
+
+def _as_written(table: pd.DataFrame) -> pd.DataFrame:
+    """Text in every cell: what is there already keeps its digits."""
+    text = table.to_csv(index=False, lineterminator="\n")
+    return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+
+
+def settings_text(settings: Mapping[str, object]) -> str:
+    """Settings as the ledger writes them."""
+    return json.dumps(dict(sorted(settings.items())), separators=(",", ":"))
+
+
+def row_of(
+    dataset: str, settings: Mapping[str, object], run: Mapping[str, object], record: Mapping
+) -> dict[str, object]:
+    """The row of a fit from its row in a table of runs and from its record."""
+    return {
+        "dataset": dataset,
+        "method": record["method"],
+        "settings": settings_text(settings),
+        **{name: run[name] for name in SCORES},
+        "fingerprint": record["code"]["fingerprint"],
+        "commit": record["code"]["commit"],
+        "cpu": record["machine"].get("cpu", ""),
+        "threads": record["threads"],
+        "finished": record["finished"],
+    }
+
+
+def table_of(experiment: Experiment, plans: Mapping, ledger: pd.DataFrame) -> pd.DataFrame:
+    """The runs of an experiment that the ledger has, as :func:`sdcd.runs.collect.collect` has them.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        Says which fits there are.
+    plans : mapping of str to MethodPlan
+        The settings of each method.
+    ledger : DataFrame
+        From :func:`read`.
+    """
+    known = ledger.set_index(KEY)
+    rows = []
+    for key, method in experiment.fits():
+        at = (key.name, method, settings_text(plans[method].settings))
+        if at not in known.index:
+            continue
+        found = known.loc[at]
+        rows.append(
+            {
+                "experiment": experiment.name,
+                "method": method,
+                "d": key.d,
+                "s": key.s,
+                "fraction": key.fraction,
+                "mechanism": key.mechanism,
+                "seed": key.seed,
+                **{name: found[name] for name in SCORES},
+            }
+        )
+    return pd.DataFrame(rows, columns=list(RUN_COLUMNS))

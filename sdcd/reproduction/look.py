@@ -1,0 +1,86 @@
+"""The report from the ledger alone: every figure and table, without a fit."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from sdcd.errors import InputError
+from sdcd.experiments.plan import DERIVED, STUDIES, Plan
+from sdcd.files import write_json
+from sdcd.fits.provenance import code_of
+from sdcd.methods.registry import methods
+from sdcd.report.redraw import redraw
+from sdcd.reproduction import ledger
+from sdcd.runs.table import read_runs, write_runs
+
+
+def look(plan: Plan, folder: str | Path, results: str | Path) -> Path:
+    """Draw the report of what the ledger has; where it is.
+
+    Parameters
+    ----------
+    plan : Plan
+        The scale that the ledger is filled from.
+    folder : path
+        Where the ledger lies, and beside it ``runs/`` with the tables of the studies and those made
+        from the fits' weights.
+    results : path
+        Gets ``runs/``, ``fits/`` (records), figures, tables and the report; what is there is
+        replaced.
+    """
+    folder, results = Path(folder), Path(results)
+    table = ledger.read(folder)
+    if not len(table):
+        raise InputError(f"{folder / ledger.FILE}: no fits")
+    if results.exists():
+        shutil.rmtree(results)
+    kept: dict[str, object] = {}
+    for name, experiment in plan.experiments.items():
+        runs = ledger.table_of(experiment, plan.methods, table)
+        if len(runs):
+            write_runs(results / f"runs/{name}.csv", runs)
+            kept[name] = experiment
+    for name in (*STUDIES, *DERIVED):
+        path = folder / f"runs/{name}.csv"
+        if path.exists():
+            write_runs(results / f"runs/{name}.csv", read_runs(path))
+    for row in table.to_dict("records"):
+        write_json(results / f"fits/{row['dataset']}/{row['method']}.json", _record(row))
+    write_json(
+        results / "plan.json",
+        {
+            "scale": plan.scale,
+            "n_observational": plan.n_observational,
+            "n_per_intervention": plan.n_per_intervention,
+            "experiments": {name: {} for name in kept},
+            "studies": {name: {} for name in STUDIES},
+        },
+    )
+    return redraw(results, results / "report.html")[-1]
+
+
+def older_than_the_code(table: pd.DataFrame) -> dict[str, tuple[int, int]]:
+    """For each method how many of its fits other code than today's has made, and of how many."""
+    found = {}
+    for name, rows in table.groupby("method"):
+        known = methods().get(name)
+        now = code_of(*known.modules)["fingerprint"] if known else None
+        older = int((rows["fingerprint"] != now).sum())
+        if older:
+            found[name] = (older, len(rows))
+    return found
+
+
+def _record(row: Mapping[str, object]) -> dict[str, object]:
+    """What the report reads of a fit's record."""
+    return {
+        "method": row["method"],
+        "status": row["status"],
+        "seconds": float(row["seconds"]),
+        "threads": int(row["threads"]),
+        "finished": row["finished"],
+        "machine": {"cpu": row["cpu"]},
+        "code": {"fingerprint": row["fingerprint"], "commit": row["commit"]},
+    }

@@ -1,0 +1,131 @@
+"""Make the fits of a scale that the ledger does not have, one after the other.
+
+It can be stopped at any time and goes on where it was: each fit is in the ledger as soon as it is
+done. The cells of the paper come first that cost least, each with three data sets; then the others.
+"""
+
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from sdcd.data.dataset import write_dataset
+from sdcd.experiments.datasets import DatasetKey
+from sdcd.experiments.plan import Experiment, MethodPlan, Plan
+from sdcd.fits.costs import expected
+from sdcd.fits.provenance import code_of
+from sdcd.fits.record import load_fit
+from sdcd.fits.run import run_fit
+from sdcd.methods.registry import methods
+from sdcd.reproduction import ledger
+from sdcd.runs.collect import run_row
+from sdcd.simulation import simulate_family
+
+FIRST_SEEDS = 3
+"""Data sets of each cell that come before the others: as many as the authors logged at least."""
+
+
+def missing(
+    plan: Plan, folder: str | Path, *, stale: bool = False
+) -> list[tuple[float, DatasetKey, str]]:
+    """Fits of the plan that the ledger lacks, in the order in which they are made.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is wanted.
+    folder : path
+        Where the ledger lies.
+    stale : bool, default False
+        Whether fits by other code than today's count as missing.
+
+    Returns
+    -------
+    list of (float, DatasetKey, str)
+        Expected seconds (infinite where unknown), data set, method.
+    """
+    table = ledger.read(folder)
+    have = {
+        (row.dataset, row.method, row.settings): row.fingerprint
+        for row in table[[*ledger.KEY, "fingerprint"]].itertuples()
+    }
+    now = {name: code_of(*methods()[name].modules)["fingerprint"] for name in plan.methods}
+    found = []
+    for key, name in dict.fromkeys(_fits(plan)):
+        made_by = have.get((key.name, name, ledger.settings_text(plan.methods[name].settings)))
+        if made_by is None or (stale and made_by != now[name]):
+            cost = expected(name, key.d, plan.n_rows(key))
+            found.append((cost[0] if cost else math.inf, key, name))
+    return sorted(found, key=lambda item: (item[1].seed >= FIRST_SEEDS, item[0], item[1], item[2]))
+
+
+def run(
+    plan: Plan,
+    folder: str | Path,
+    *,
+    hours: float = math.inf,
+    only: tuple[str, ...] = (),
+    stale: bool = False,
+) -> int:
+    """Make missing fits until none is left or the time is over; the number made.
+
+    ``only`` names the methods to run; all by default. A fit that would end after ``hours`` is still
+    finished: nothing is decided by the clock.
+    """
+    end = time.monotonic() + 3600 * hours
+    made = 0
+    for cost, key, name in missing(plan, folder, stale=stale):
+        if only and name not in only:
+            continue
+        if time.monotonic() > end:
+            break
+        print(f"{key.name} {name} (about {cost:.0f} s)", file=sys.stderr, flush=True)
+        _fit(plan, plan.methods[name], key, folder)
+        made += 1
+    return made
+
+
+def _fits(plan: Plan) -> Iterator[tuple[DatasetKey, str]]:
+    for experiment in plan.experiments.values():
+        yield from experiment.fits()
+
+
+def _fit(plan: Plan, method: MethodPlan, key: DatasetKey, folder: str | Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="sdcd-") as work:
+        data, out = Path(work) / "data.npz", Path(work) / "fit.npz"
+        dataset = simulate_family(
+            key.family,
+            key.d,
+            key.s,
+            key.seed,
+            fraction=key.fraction,
+            mechanism=key.mechanism,
+            n_observational=plan.n_observational,
+            n_per_intervention=plan.n_per_intervention,
+        )
+        write_dataset(data, dataset)
+        record = run_fit(
+            data,
+            method.name,
+            out=out,
+            settings=method.settings,
+            time_limit_s=method.time_limit_s,
+            memory_limit_mb=method.memory_limit_mb,
+            threads=method.threads,
+        )
+        graph, _ = load_fit(out)
+    shortened = _shortened(plan, method.name, key)
+    row = run_row("", key, record, graph, dataset.adjacency, shortened)
+    ledger.add(folder, [ledger.row_of(key.name, method.settings, row, record)])
+
+
+def _shortened(plan: Plan, method: str, key: DatasetKey) -> str:
+    """What the plan shortened in this fit, in words."""
+    of = [e for e in plan.experiments.values() if _holds(e, key, method)]
+    return of[0].methods[method]["shortened"]
+
+
+def _holds(experiment: Experiment, key: DatasetKey, method: str) -> bool:
+    return method in experiment.methods and (key, method) in set(experiment.fits())
