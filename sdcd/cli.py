@@ -28,6 +28,7 @@ EXIT_KILLED = 4
 SCORES = (
     "shd",
     "shd_cpdag",
+    "aid",
     "precision",
     "recall",
     "f1",

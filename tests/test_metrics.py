@@ -1,6 +1,8 @@
 import csv
+import itertools
 import json
 import math
+import os
 from importlib import resources
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from sdcd import metrics
 from sdcd.errors import InputError
+from sdcd.graphs import pdag_to_cpdag
 from sdcd.simulation import simulate
 
 # Examples must not vary from run to run, nor fail when the machine is slow.
@@ -82,7 +85,7 @@ def test_hand_worked(case):
     got = metrics.score(adjacency, None, TRUTH)
     keys = ["shd", "shd_cpdag", "precision", "recall", "f1", "n_edges", "is_dag"]
     assert [got[key] for key in keys] == pytest.approx(expected, nan_ok=True)
-    assert set(got) == {*keys, "average_precision"}
+    assert set(got) == {*keys, "aid", "average_precision"}
     assert got["average_precision"] is None
 
 
@@ -102,8 +105,8 @@ def test_two_empty_graphs():
 def test_plain_numbers():
     got = metrics.score(TRUTH, np.eye(4), TRUTH)
     assert {key: type(value) for key, value in got.items()} == {
-        "shd": int, "shd_cpdag": int, "precision": float, "recall": float, "f1": float,
-        "n_edges": int, "average_precision": float, "is_dag": bool,
+        "shd": int, "shd_cpdag": int, "aid": float, "precision": float, "recall": float,
+        "f1": float, "n_edges": int, "average_precision": float, "is_dag": bool,
     }  # fmt: skip
     json.dumps(got)
 
@@ -229,3 +232,65 @@ def test_published_scores_of_gies(seed, shd, precision, recall, n_edges):
     assert got["precision"] == pytest.approx(precision, abs=1e-6)
     assert got["recall"] == pytest.approx(recall, abs=1e-6)
     assert not got["is_dag"]
+
+
+def adjustment_distance(guess, truth):
+    """The ancestor distance of two DAGs, pair by pair from the definition."""
+    import networkx as nx
+
+    G, T = (nx.from_numpy_array(A.astype(int), create_using=nx.DiGraph) for A in (guess, truth))
+    wrong = 0
+    for t, y in itertools.permutations(range(len(guess)), 2):
+        effect = y in nx.descendants(T, t)
+        if y not in nx.descendants(G, t):
+            wrong += effect
+            continue
+        adjusted = nx.ancestors(G, t)
+        on_paths = {v for v in nx.descendants(T, t) if v == y or y in nx.descendants(T, v)}
+        forbidden = on_paths.union(*(nx.descendants(T, v) for v in on_paths))
+        backdoor = T.copy()
+        backdoor.remove_edges_from([(t, v) for v in on_paths if T.has_edge(t, v)])
+        separated = nx.is_d_separator(backdoor, {t}, {y}, adjusted)
+        wrong += bool(adjusted & forbidden) or not separated
+    return wrong / (len(guess) * (len(guess) - 1))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_aid_of_dags_is_what_its_definition_says(seed):
+    random = np.random.default_rng(seed)
+    A, T = (np.triu(random.random((5, 5)) < 0.5, 1) for _ in range(2))
+    order = random.permutation(5)
+    A = A[np.ix_(order, order)]
+    assert metrics.aid(A, T) == pytest.approx(adjustment_distance(A, T))
+    assert metrics.aid(T, T) == 0
+
+
+def test_aid_of_graphs_that_are_not_dags():
+    chain = graph(3, (0, 1), (1, 2))
+    undirected = chain | chain.T
+    # What leaves an effect open is wrong about it, in either graph alone; not in both.
+    assert metrics.aid(undirected, chain) == metrics.aid(chain, undirected) == 1
+    assert metrics.aid(undirected, undirected) == 0
+    half = graph(3, (0, 1), (1, 2), (2, 1))
+    undefined = {
+        "cycle": graph(3, (0, 1), (1, 2), (2, 0)),
+        "self-loop": graph(3, (0, 1), (1, 1)),
+        "directed cycle through an undirected edge": graph(3, (0, 1), (1, 2), (2, 1), (2, 0)),
+        "no consistent DAG": graph(4, *[(i, (i + 1) % 4) for i in range(4)])
+        | graph(4, *[((i + 1) % 4, i) for i in range(4)]),
+    }
+    for what, A in undefined.items():
+        truth = graph(len(A), (0, 1))
+        assert math.isnan(metrics.aid(A, truth)), what
+        assert math.isnan(metrics.aid(truth, A)), what
+    assert 0 <= metrics.aid(half, chain) <= 1
+    assert math.isnan(metrics.aid(graph(1), graph(1)))
+
+
+def test_aid_does_not_depend_on_how_variables_are_numbered():
+    random = np.random.default_rng(3)
+    T = np.triu(random.random((8, 8)) < 0.4, 1)
+    A = pdag_to_cpdag(np.triu(random.random((8, 8)) < 0.4, 1))
+    order = random.permutation(8)
+    assert metrics.aid(A, T) == metrics.aid(A[np.ix_(order, order)], T[np.ix_(order, order)])
+    assert "RAYON_NUM_THREADS" not in os.environ

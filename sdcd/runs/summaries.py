@@ -19,6 +19,7 @@ CELL = ("method", *SETTING)
 METRICS = (
     "shd",
     "shd_cpdag",
+    "aid",
     "precision",
     "recall",
     "f1",

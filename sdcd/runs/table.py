@@ -20,6 +20,7 @@ RUN_COLUMNS = (
     "shortened",
     "shd",
     "shd_cpdag",
+    "aid",
     "precision",
     "recall",
     "f1",
