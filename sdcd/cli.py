@@ -243,9 +243,9 @@ def _json_number(value):
 
 
 def _progress(options: argparse.Namespace) -> int:
-    from sdcd.experiments.progress import look, page
+    from sdcd.experiments.progress import page, read_progress
 
-    print(page(look(options.results)))
+    print(page(read_progress(options.results)))
     return 0
 
 
@@ -302,9 +302,9 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
-    from sdcd.report.archive import take_in
+    from sdcd.report.archive import import_archive
 
-    names = take_in(options.archive, options.out)
+    names = import_archive(options.archive, options.out)
     print(f"{options.out}: {len(names):,} files; redraw with: sdcd report {options.out}")
     return 0
 

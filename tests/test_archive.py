@@ -15,7 +15,7 @@ from sdcd.cli import main
 from sdcd.errors import InputError
 from sdcd.files import write_json, write_npz
 from sdcd.published import published_runs
-from sdcd.report.archive import FORMAT, export, take_in
+from sdcd.report.archive import FORMAT, export, import_archive
 from sdcd.report.overview import fit_names
 
 KINDS = ("zip", "tar.gz")
@@ -52,7 +52,7 @@ def test_what_is_packed_comes_out_again(results, tmp_path, kind, graphs):
     names = export(results, archive, graphs=graphs)
     assert len(names) == len(set(names)) == 1 + 3 * (1 + graphs)
     out = tmp_path / "new/place"
-    assert take_in(archive, out) == names
+    assert import_archive(archive, out) == names
     assert content(out) == {name: (results / name).read_bytes() for name in names}
     assert len({path.stat().st_mtime_ns for path in out.rglob("*.*")}) == 1
     first = archive.read_bytes()
@@ -128,7 +128,7 @@ def test_hostile_and_broken_contents_are_refused(tmp_path, kind, members, messag
     inside.mkdir(parents=True)
     before = set(tmp_path.rglob("*"))
     with pytest.raises(InputError, match=message) as caught:
-        take_in(archive, inside / "out")
+        import_archive(archive, inside / "out")
     assert str(caught.value).startswith(f"{archive}: ") and "\n" not in str(caught.value)
     assert set(tmp_path.rglob("*")) == before
 
@@ -139,11 +139,11 @@ def test_contents_that_differ_from_the_manifest_are_refused(tmp_path, kind):
     longer = (GOOD[0], RUNS + b"\n" * 10_000_000)
     for members, listed in (([longer], [GOOD]), ([GOOD], [longer]), ([(GOOD[0], b"x")], [GOOD])):
         with pytest.raises(InputError, match="not the file that the manifest describes"):
-            take_in(pack(archive, members, listed=listed), out)
+            import_archive(pack(archive, members, listed=listed), out)
     with pytest.raises(InputError, match="in the manifest and missing"):
-        take_in(pack(archive, [], listed=[GOOD]), out)
+        import_archive(pack(archive, [], listed=[GOOD]), out)
     with pytest.raises(InputError, match="not in the manifest"):
-        take_in(pack(archive, [GOOD], listed=[]), out)
+        import_archive(pack(archive, [GOOD], listed=[]), out)
     entry = {"size": 10**12, "sha256": ""}
     for manifest, message in (
         ({"format": 99, "files": {}}, "found format 99, expected 1"),
@@ -152,7 +152,7 @@ def test_contents_that_differ_from_the_manifest_are_refused(tmp_path, kind):
         ({"format": 1, "files": {GOOD[0]: entry}}, "is said to have 1000000000000 bytes"),
     ):
         with pytest.raises(InputError, match=message):
-            take_in(pack(archive, [GOOD], manifest=manifest), out)
+            import_archive(pack(archive, [GOOD], manifest=manifest), out)
     assert not out.exists()
 
 
@@ -167,14 +167,14 @@ def test_links_and_folders_are_refused(tmp_path):
             entry.type, entry.linkname = kind, "/etc/passwd"
             packed.addfile(entry)
         with pytest.raises(InputError, match="not a plain file"):
-            take_in(tmp_path / "a.tar.gz", tmp_path / "out")
+            import_archive(tmp_path / "a.tar.gz", tmp_path / "out")
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as packed:
         packed.writestr("manifest.json", manifest)
         entry = zipfile.ZipInfo(GOOD[0])
         entry.external_attr = 0o120777 << 16
         packed.writestr(entry, "/etc/passwd")
     with pytest.raises(InputError, match="not a plain file"):
-        take_in(tmp_path / "a.zip", tmp_path / "out")
+        import_archive(tmp_path / "a.zip", tmp_path / "out")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -185,10 +185,10 @@ def test_a_damaged_archive_is_said_to_be_one(results, tmp_path, kind):
     for broken in (b"", whole[: len(whole) // 2], b"not an archive", whole[:40] + bytes(200)):
         archive.write_bytes(broken)
         with pytest.raises(InputError, match=f"a.{kind}: "):
-            take_in(archive, tmp_path / "out")
+            import_archive(archive, tmp_path / "out")
     archive.unlink()
     with pytest.raises(InputError, match="no such file"):
-        take_in(archive, tmp_path / "out")
+        import_archive(archive, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -196,10 +196,10 @@ def test_a_folder_in_use_is_left_alone(results, tmp_path):
     export(results, tmp_path / "a.zip")
     before = content(results)
     with pytest.raises(InputError, match="not an empty folder"):
-        take_in(tmp_path / "a.zip", results)
+        import_archive(tmp_path / "a.zip", results)
     assert content(results) == before
     (tmp_path / "empty").mkdir()
-    take_in(tmp_path / "a.zip", tmp_path / "empty")
+    import_archive(tmp_path / "a.zip", tmp_path / "empty")
     assert (tmp_path / "empty/runs/ablation_stage1.csv").exists()
 
 

@@ -10,7 +10,7 @@ from support.workflow import ROOT
 from sdcd.cli import main
 from sdcd.errors import InputError
 from sdcd.experiments.plan import make_plan
-from sdcd.experiments.progress import look, page, reasons, write_plan
+from sdcd.experiments.progress import page, read_progress, reasons, write_plan
 from sdcd.files import write_json
 
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
@@ -66,7 +66,7 @@ def log(results, method, d, seed, text, age=-1.0):
 
 
 def test_what_is_done_running_stopped_and_left(results):
-    at_start = look(results)
+    at_start = read_progress(results)
     assert at_start.total("waiting") == 12
     # At d = 50 the limit of 300 s ends it.
     assert at_start.methods["NOTEARS"].hours_left == pytest.approx(2 * (2 + 300) / 3600)
@@ -81,7 +81,7 @@ def test_what_is_done_running_stopped_and_left(results):
     broken = log(results, "own", 10, 0, "fit.py: d.npz: empty file, expected an .npz file\n")
     log(results, "own", 10, 1, "Traceback (most recent call last):\n  x\nValueError: y\n")
     log(results, "own", 50, 0, "of an earlier run\n", age=3600)
-    progress = look(results)
+    progress = read_progress(results)
     counts = progress.methods["NOTEARS"]
     assert (counts.done, counts.failed, counts.running, counts.waiting) == (3, 2, 1, 0)
     counts = progress.methods["own"]
@@ -115,7 +115,7 @@ def test_other_jobs_that_stopped_are_named_and_interrupted_ones_wait(results):
         path.write_text(text)
         os.utime(path, times=(time.time() + 1,) * 2)
     log(results, "own", 10, 0, "fit.py: interrupted\n")
-    progress = look(results)
+    progress = read_progress(results)
     assert progress.stops == {("collect", line): [folder / "observational.log"]}
     assert progress.methods["own"].waiting == 4
     assert f"  1 x collect: {line}" in reasons(progress)
@@ -130,4 +130,4 @@ def test_the_command_prints_the_page(results, capsys):
 
 def test_a_folder_without_a_run_is_said(tmp_path):
     with pytest.raises(InputError, match=r"no progress\.json there"):
-        look(tmp_path)
+        read_progress(tmp_path)

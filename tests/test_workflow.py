@@ -15,7 +15,7 @@ from support.workflow import ROOT, SMOKE, new_clone, planned, snakemake
 from sdcd.errors import FAILURE_STATUSES
 from sdcd.exhibits import FIGURES, TABLES, file_stem
 from sdcd.experiments.plan import DERIVED, make_plan
-from sdcd.report.archive import export, take_in
+from sdcd.report.archive import export, import_archive
 from sdcd.report.redraw import redraw
 from sdcd.runs.table import RUN_COLUMNS, read_runs
 
@@ -165,7 +165,7 @@ def test_the_report_is_one_file_that_needs_no_network(finished):
 def test_results_of_another_person_are_drawn_without_a_fit(finished, tmp_path):
     archive, clone = tmp_path / "smoke.tar.gz", new_clone(tmp_path / "clone")
     export(finished / "results/smoke", archive, graphs=True)
-    take_in(archive, clone / "results/smoke")
+    import_archive(archive, clone / "results/smoke")
     drawn = planned(clone)
     assert {"report.html", "verdicts.csv", "figures/observational.png"} <= drawn
     assert not [name for name in drawn if name.startswith(("data/", "fits/", "runs/"))]
@@ -402,11 +402,11 @@ def test_a_script_says_bad_input_in_one_line(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_fit_that_needs_a_larger_grant_leaves_nothing(finished, tmp_path):
+def test_a_fit_that_needs_more_in_the_next_attempt_leaves_nothing(finished, tmp_path):
     """It is tried again by the workflow, with more."""
     script = ROOT / "workflow/scripts/fit.py"
     data = finished / "results/smoke/data/observational/d5_s2_seed0.npz"
-    limits = ["--granted-s", "0.001", "--time-limit-s", "100"]
+    limits = ["--attempt-s", "0.001", "--time-limit-s", "100"]
     out = tmp_path / "fit.npz"
     end = subprocess.run(
         [sys.executable, script, "--data", data, "--method", "GIES", "--out", out, *limits],
@@ -415,5 +415,5 @@ def test_a_fit_that_needs_a_larger_grant_leaves_nothing(finished, tmp_path):
         check=False,
     )
     assert end.returncode == 75
-    assert "needs a larger grant" in end.stderr
+    assert "needs more in the next attempt" in end.stderr
     assert list(tmp_path.iterdir()) == []

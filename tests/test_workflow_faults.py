@@ -13,7 +13,7 @@ import pytest
 from support.tiny import TINY, add_slow_method, configure, finished, fits, rows, started, wait_for
 from support.workflow import begin, copy_of, new_clone, planned, snakemake
 
-from sdcd.experiments.progress import look
+from sdcd.experiments.progress import read_progress
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
@@ -85,13 +85,13 @@ def test_two_runs_at_once(tmp_path):
     process = begin(clone, "--cores", "2", *TINY, "--", TARGET)
     wait_for(lambda: started(tmp_path / "slow") >= 1)
     code, text = snakemake(clone, *TINY, "--", TARGET, check=False)
-    assert look(clone / "results/tiny").methods["slow"].running >= 1
+    assert read_progress(clone / "results/tiny").methods["slow"].running >= 1
     (tmp_path / "slow/go").touch()
     assert code != 0
     assert "no other Snakemake process is trying to create the same files" in " ".join(text.split())
     assert process.wait(600) == 0, (clone / "output.txt").read_text()
     assert started(tmp_path / "slow") == 2
-    progress = look(clone / "results/tiny")
+    progress = read_progress(clone / "results/tiny")
     assert (progress.total("done"), progress.total("hours_left")) == (4, 0)
     assert tiny_planned(clone) == set()
 

@@ -387,20 +387,22 @@ def test_expected_costs_pass_through_the_known_points():
     assert costs.expected("no such method", 30, 10_000) is None
 
 
-def test_grants_grow_with_the_attempt_up_to_the_limits():
-    grants = [costs.grant("SCORE", 20, 10_000, 21_600, 32_000, attempt) for attempt in (1, 2, 3)]
+def test_allowances_grow_with_the_attempt_up_to_the_limits():
+    allowances = [
+        costs.allowance("SCORE", 20, 10_000, 21_600, 32_000, attempt) for attempt in (1, 2, 3)
+    ]
     # Four times the seconds of fits/costs.csv and one and a half times the memory; then twice that.
-    assert [g.time_limit_s for g in grants] == [4 * 230, 8 * 230, 21_600]
-    assert [g.memory_limit_mb for g in grants] == [1.5 * 1721, 3 * 1721, 32_000]
-    for grant in grants:
-        assert grant.runtime_min * 60 > grant.time_limit_s
-        assert grant.mem_mb > grant.memory_limit_mb
-    part = costs.grant("SCORE", 20, 10_000, 21_600, 32_000, share=0.75)
+    assert [a.time_limit_s for a in allowances] == [4 * 230, 8 * 230, 21_600]
+    assert [a.memory_limit_mb for a in allowances] == [1.5 * 1721, 3 * 1721, 32_000]
+    for allowance in allowances:
+        assert allowance.runtime_min * 60 > allowance.time_limit_s
+        assert allowance.mem_mb > allowance.memory_limit_mb
+    part = costs.allowance("SCORE", 20, 10_000, 21_600, 32_000, share=0.75)
     assert (part.time_limit_s, part.memory_limit_mb) == (3 * 230, 2000)
     # A short fit is not cut short, and a limit that is lower than the expected cost holds.
-    assert costs.grant("GIES", 10, 10_000, 300, 6000).time_limit_s == 300
-    assert costs.grant("DAGMA", 20, 10_000, 300, 6000).time_limit_s == 300
-    assert costs.grant("no such method", 10, 10_000, 300, 6000) == costs.Grant(300, 6000)
+    assert costs.allowance("GIES", 10, 10_000, 300, 6000).time_limit_s == 300
+    assert costs.allowance("DAGMA", 20, 10_000, 300, 6000).time_limit_s == 300
+    assert costs.allowance("no such method", 10, 10_000, 300, 6000) == costs.Allowance(300, 6000)
 
 
 @pytest.mark.workflow

@@ -92,7 +92,7 @@ def write_plan(plan: Plan, results: str | Path) -> None:
     write_json(Path(results) / PLAN_FILE, content)
 
 
-def look(results: str | Path) -> Progress:
+def read_progress(results: str | Path) -> Progress:
     """How far the run is whose results go to this folder.
 
     Raises
@@ -230,6 +230,6 @@ def _error(log: Path, started: float) -> str | None:
     last = lines[-1] if lines else ""
     if last.endswith(".py: interrupted"):
         return None
-    from_script = re.match(r"\w+\.py: ", last) or last.endswith("needs a larger grant")
+    from_script = re.match(r"\w+\.py: ", last) or last.endswith("needs more in the next attempt")
     traceback = any(line.startswith("Traceback (most recent") for line in lines)
     return last if from_script or traceback else ""

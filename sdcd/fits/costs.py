@@ -15,7 +15,7 @@ SAFETY = 4.0
 """A first attempt may take so many times the expected seconds."""
 
 SHORTEST_S = 600.0
-"""No attempt is granted fewer seconds, however short its fit should be."""
+"""Every attempt may take so many seconds, however short its fit should be."""
 
 OVERHEAD_S = 600.0
 """Seconds of a job beyond its fit: start of the job, reading the data, writing the result."""
@@ -26,11 +26,11 @@ MEMORY_OVERHEAD_MB = 1000.0
 """Of a job beyond its fit: the processes that start and watch it."""
 
 FULL_ATTEMPT = 3
-"""The attempt that is granted the whole limits, whatever the expected cost."""
+"""The attempt that may use the whole limits, whatever the expected cost."""
 
 
 @dataclass(frozen=True)
-class Grant:
+class Allowance:
     """What one attempt at a fit may use, and what its job asks a scheduler for.
 
     Attributes
@@ -77,7 +77,7 @@ def _before_pruning(method: str) -> str:
     return method.removesuffix("+prune").removesuffix("-pruned")
 
 
-def grant(
+def allowance(
     method: str,
     d: int,
     n: int,
@@ -85,18 +85,18 @@ def grant(
     memory_limit_mb: float,
     attempt: int = 1,
     share: float = 1.0,
-) -> Grant:
+) -> Allowance:
     """What an attempt at a fit may use: the expected cost with a margin, doubled in each attempt.
 
     Never more than the fit's limits; all of them in attempt :data:`FULL_ATTEMPT` and where no cost
-    is known. A fit that needs more than was granted is tried again with more, so that its failure
+    is known. A fit that needs more than that is tried again with more, so that its failure
     is only ever recorded against the full limits. ``share`` is that of the fit which the job does.
     """
     cost = expected(method, d, n)
     if cost is None or attempt >= FULL_ATTEMPT:
-        return Grant(time_limit_s, memory_limit_mb)
+        return Allowance(time_limit_s, memory_limit_mb)
     growth = 2.0 ** (attempt - 1)
-    return Grant(
+    return Allowance(
         min(time_limit_s, growth * max(SHORTEST_S, SAFETY * share * cost[0])),
         min(memory_limit_mb, growth * max(LEAST_MEMORY_MB, MEMORY_SAFETY * share * cost[1])),
     )

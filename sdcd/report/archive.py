@@ -112,7 +112,7 @@ def export(results: str | Path, out: str | Path, *, graphs: bool = False) -> lis
     return names
 
 
-def take_in(archive: str | Path, out: str | Path) -> list[str]:
+def import_archive(archive: str | Path, out: str | Path) -> list[str]:
     """Unpack an archive into a new folder of results.
 
     Parameters

@@ -17,7 +17,7 @@ import yaml
 ROOT = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from sdcd.fits.costs import expected, grant
+from sdcd.fits.costs import allowance, expected
 from sdcd.errors import InputError
 from sdcd.exhibits import FIGURES, TABLES, available, file_stem
 from sdcd.experiments.datasets import DATASET_PATTERN, DatasetKey
@@ -26,7 +26,7 @@ from sdcd.fits.fingerprint import fingerprint
 from sdcd.fits.provenance import fit_fingerprint
 from sdcd.methods.registry import methods as registered_methods
 from sdcd.experiments.origin import warnings
-from sdcd.experiments.progress import look, reasons, without_room, write_plan
+from sdcd.experiments.progress import read_progress, reasons, without_room, write_plan
 
 # A job of a scheduler reads these rules again, when config.yaml may have been edited: it gets what
 # the run began with.
@@ -154,10 +154,10 @@ def first_stage_arguments(wildcards):
     return [*arguments, "--targets", wildcards.targets]
 
 
-def fit_grant(wildcards, attempt):
+def fit_allowance(wildcards, attempt):
     method = method_of(wildcards)
     limits = method.time_limit_s, method.memory_limit_mb
-    return grant(*size_of(wildcards), *limits, attempt, share_of(wildcards))
+    return allowance(*size_of(wildcards), *limits, attempt, share_of(wildcards))
 
 
 def fit_priority(wildcards):
@@ -202,5 +202,5 @@ def start_of_run():
 def end_of_run():
     """All that is finished is known to Snakemake: say what failed, by reason."""
     shutil.rmtree(FINISHED, ignore_errors=True)
-    lines = [*reasons(look(RESULTS)), without_room(RESULTS)]
+    lines = [*reasons(read_progress(RESULTS)), without_room(RESULTS)]
     print("\n".join(filter(None, lines)), file=sys.stderr)

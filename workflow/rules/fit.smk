@@ -14,16 +14,18 @@ rule fit:
         f"{RESULTS}/benchmarks/fit/{{dataset}}/{{method}}.tsv"
     # The longest first: none of them is left alone at the end.
     priority: fit_priority
-    # An attempt that needs more than it was granted ends with an error and is tried again with more.
+    # An attempt that needs more than it may use ends with an error and is tried again with more.
     retries: 2
     conda:
         "../../envs/sdcd.yaml"
     threads: lambda wildcards: method_of(wildcards).threads
     resources:
-        mem_mb=lambda wildcards, attempt: fit_grant(wildcards, attempt).mem_mb,
-        runtime=lambda wildcards, attempt: fit_grant(wildcards, attempt).runtime_min,
-        granted_s=lambda wildcards, attempt: ceil(fit_grant(wildcards, attempt).time_limit_s),
-        granted_mb=lambda wildcards, attempt: ceil(fit_grant(wildcards, attempt).memory_limit_mb),
+        mem_mb=lambda wildcards, attempt: fit_allowance(wildcards, attempt).mem_mb,
+        runtime=lambda wildcards, attempt: fit_allowance(wildcards, attempt).runtime_min,
+        attempt_s=lambda wildcards, attempt: ceil(fit_allowance(wildcards, attempt).time_limit_s),
+        attempt_mb=lambda wildcards, attempt: ceil(
+            fit_allowance(wildcards, attempt).memory_limit_mb
+        ),
         gpu=lambda wildcards: int(method_of(wildcards).gpu),
     params:
         arguments=fit_arguments,
@@ -31,7 +33,7 @@ rule fit:
     shell:
         '"$SDCD_PYTHON" "$SDCD_SCRIPTS/fit.py" '
         "--data {input.data:q} {params.arguments:q} --code {params.code}"
-        " --granted-s {resources.granted_s} --granted-mb {resources.granted_mb}"
+        " --attempt-s {resources.attempt_s} --attempt-mb {resources.attempt_mb}"
         " --threads {threads} --log {log:q} --out {output.graph:q} 2>> {log:q}"
 
 

@@ -49,8 +49,8 @@ def main() -> None:
     )
     parser.add_argument("--time-limit-s", type=float, help="full limit of the fit")
     parser.add_argument("--memory-limit-mb", type=float, help="full limit of the fit")
-    parser.add_argument("--granted-s", type=float, help="limit of this attempt")
-    parser.add_argument("--granted-mb", type=float, help="limit of this attempt")
+    parser.add_argument("--attempt-s", type=float, help="limit of this attempt")
+    parser.add_argument("--attempt-mb", type=float, help="limit of this attempt")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--keep-in", type=Path, help="folder that gets the finished fit too")
     parser.add_argument("--log", help="where what the method prints goes")
@@ -62,8 +62,8 @@ def main() -> None:
 
         register_outside(a.outside)
     a.code = a.code or fit_fingerprint(method(a.method), a.settings)
-    granted_s = _smaller(a.granted_s, a.time_limit_s)
-    granted_mb = _smaller(a.granted_mb, a.memory_limit_mb)
+    attempt_s = _smaller(a.attempt_s, a.time_limit_s)
+    attempt_mb = _smaller(a.attempt_mb, a.memory_limit_mb)
     checkpoint = _checkpoint(a)
     # A failure depends on the limits, so they count here.
     identity = _identity(a, a.out, a.outside, a.time_limit_s, a.memory_limit_mb)
@@ -77,20 +77,23 @@ def main() -> None:
         seed=a.seed,
         settings=a.settings,
         out=a.out,
-        time_limit_s=granted_s,
-        memory_limit_mb=granted_mb,
+        time_limit_s=attempt_s,
+        memory_limit_mb=attempt_mb,
         threads=a.threads,
         log=a.log,
         checkpoint=checkpoint,
         targets=a.targets,
         first_stage=a.first_stage,
     )
-    more_time = record["status"] == "timeout" and granted_s != a.time_limit_s
-    more_memory = record["status"] == "oom" and granted_mb != a.memory_limit_mb
+    more_time = record["status"] == "timeout" and attempt_s != a.time_limit_s
+    more_memory = record["status"] == "oom" and attempt_mb != a.memory_limit_mb
     if more_time or more_memory:
         for path in (Path(a.out), Path(a.out).with_suffix(".json")):
             path.unlink()
-        print(f"{a.method} on {a.data}: {record['reason']}; needs a larger grant", file=sys.stderr)
+        print(
+            f"{a.method} on {a.data}: {record['reason']}; needs more in the next attempt",
+            file=sys.stderr,
+        )
         sys.exit(_script.TRY_AGAIN)
     checkpoint.unlink(missing_ok=True)
     if finished:
@@ -135,7 +138,7 @@ def _take_over(finished: Path, out: Path) -> bool:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Give a file a second name, or, where the file system knows no such thing, a copy."""
+    """Make ``target`` the same file as ``source``, or a copy where the file system has no links."""
     target.unlink(missing_ok=True)
     try:
         os.link(source, target)
@@ -149,8 +152,8 @@ def _targets(text: str) -> range:
     return range(first, last + 1)
 
 
-def _smaller(granted: float | None, limit: float | None) -> float | None:
-    return min((value for value in (granted, limit) if value is not None), default=None)
+def _smaller(own: float | None, limit: float | None) -> float | None:
+    return min((value for value in (own, limit) if value is not None), default=None)
 
 
 if __name__ == "__main__":
