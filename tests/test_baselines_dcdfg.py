@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from sdcd.baselines._augmented_lagrangian import PORT, AugmentedLagrangian, Rows
-from sdcd.baselines._dcdfg_model import DCDFG, largest_confident_dag
-from sdcd.baselines._masks import LANES, draw_roles, fill_uniform, generator_state
+from sdcd.baselines.dcdi.augmented_lagrangian import PORT, AugmentedLagrangian, Rows
+from sdcd.baselines.dcdi.factor_graph import DCDFG, largest_confident_dag
+from sdcd.baselines.dcdi.kernels import LANES, draw_roles, fill_uniform
+from sdcd.baselines.dcdi.networks import RMSprop, generator_state
 from sdcd.errors import InputError
 from sdcd.graphs import is_acyclic
 from sdcd.methods.registry import method
@@ -17,14 +18,16 @@ from sdcd.methods.registry import method
 def random_rows(d, n, seed=0):
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(d, n, dtype=torch.float64, generator=generator)
-    return Rows(x, (torch.rand(d, n, generator=generator) > 0.3).double())
+    observed = (torch.rand(d, n, generator=generator) > 0.3).double()
+    return Rows(x.numpy(), observed.numpy())
 
 
 def perturbed(d, modules, seed=1):
-    model = DCDFG(d, modules, dtype=torch.float64, seed=0)
+    model = DCDFG(d, modules, dtype="float64", seed=0)
     generator = torch.Generator().manual_seed(seed)
-    model.parameters.flat += 0.4 * torch.randn(
-        model.parameters.flat.shape, dtype=torch.float64, generator=generator
+    model.parameters.flat += (
+        0.4
+        * torch.randn(model.parameters.flat.shape, dtype=torch.float64, generator=generator).numpy()
     )
     return model
 
@@ -32,25 +35,34 @@ def perturbed(d, modules, seed=1):
 # Draws
 
 
+def draws(pi, x, seed=0):
+    """Masked inputs, relaxed roles and hard outputs of one module, each (d, rows)."""
+    d, rows = x.shape
+    inputs, soft_in, soft_out, hard_out = np.full((4, d * rows), np.nan, x.dtype)
+    draw_roles(
+        generator_state(seed, 0), pi, d, x.ravel(), rows, inputs, 0, soft_in, soft_out, hard_out,
+        0, np.empty(rows, x.dtype),
+    )  # fmt: skip
+    return (array.reshape(d, rows) for array in (inputs, soft_in, soft_out, hard_out))
+
+
 def test_roles_are_drawn_with_their_probabilities():
-    B = 200_000
-    pi = np.array([[[0.5, 0.3, 0.2], [0.05, 0.05, 0.9]]])
-    inputs, soft_in, soft_out, hard_out = np.empty((4, 1, 2, B))
-    draw_roles(generator_state(0, 0), pi, np.ones((2, B)), 0, inputs, soft_in, soft_out, hard_out)
+    B = 200_000 // LANES * LANES
+    pi = np.array([[0.5, 0.3, 0.2], [0.05, 0.05, 0.9]])
+    inputs, _, _, hard_out = draws(pi, np.ones((2, B)))
     tolerance = 5 * 0.5 / math.sqrt(B)
-    np.testing.assert_allclose(inputs.mean(2), pi[:, :, 0], atol=tolerance)
-    np.testing.assert_allclose(hard_out.mean(2), pi[:, :, 1], atol=tolerance)
+    np.testing.assert_allclose(inputs.mean(1), pi[:, 0], atol=tolerance)
+    np.testing.assert_allclose(hard_out.mean(1), pi[:, 1], atol=tolerance)
     assert (inputs * hard_out == 0).all()
 
 
 def test_relaxed_roles_have_the_law_of_gumbel_softmax():
     # The same moments from three exponentials per draw, as the definition has it.
     B = 400_000
-    pi = np.array([[[0.5, 0.3, 0.2]]])
-    inputs, soft_in, soft_out, hard_out = np.empty((4, 1, 1, B))
-    draw_roles(generator_state(1, 0), pi, np.ones((1, B)), 0, inputs, soft_in, soft_out, hard_out)
+    pi = np.array([[0.5, 0.3, 0.2]])
+    _, soft_in, soft_out, _ = draws(pi, np.ones((1, B)), seed=1)
     exponentials = np.random.default_rng(0).exponential(size=(B, 3))
-    y = pi[0, 0] / exponentials
+    y = pi[0] / exponentials
     y /= y.sum(1, keepdims=True)
     ours = np.stack([soft_in.ravel(), soft_out.ravel()], 1)
     for power in (1, 2, 3):
@@ -63,33 +75,22 @@ def test_relaxed_roles_have_the_law_of_gumbel_softmax():
 # Gradients
 
 
-def test_gradients_against_autograd_through_straight_through_roles():
-    d, m, B, first = 5, 3, 40, 7
-    rows = random_rows(d, 60)
-    model = perturbed(d, m)
-    lagrangian = AugmentedLagrangian(PORT, np.float64, 0.1)
-    lagrangian.gamma, lagrangian.mu = np.float64(2.0), np.float64(7.0)
-    state = model._noise.copy()
-    model.gradient(rows, first, B, lagrangian)
-
-    leaves = {
-        name: value.clone().requires_grad_() for name, value in model.parameters.values.items()
-    }
-    x, observed = rows.x[:, first : first + B], rows.observed[:, first : first + B]
-    roles = torch.zeros(m, d, 3, B, dtype=torch.float64)
-    length = LANES * math.ceil(B / LANES)
+def truth(leaves, state, x, observed):
+    """nll, reg, h and augmented Lagrangian (gamma 2, mu 7) of a batch by autograd."""
+    d, B = x.shape
+    m = len(leaves["logits"])
+    spacings = np.empty((m, d, 3, B))
     for f in range(m):
         for i in range(d):
-            u, v = np.empty((2, length))
+            u, v = np.empty((2, LANES * math.ceil(B / LANES)))
             fill_uniform(state, u)
             fill_uniform(state, v)
-            u, v = torch.from_numpy(u[:B]), torch.from_numpy(v[:B])
-            low, high = torch.minimum(u, v), torch.maximum(u, v)
-            # Minus the logarithms of the spacings stand for the Gumbel variables.
-            noise = -torch.stack([low, high - low, 1 - high]).log()
-            soft = torch.softmax(leaves["logits"][f, i][:, None] + noise, 0)
-            hard = torch.nn.functional.one_hot(soft.argmax(0), 3).T
-            roles[f, i] = hard - soft.detach() + soft
+            low, high = np.minimum(u, v)[:B], np.maximum(u, v)[:B]
+            spacings[f, i] = low, high - low, 1 - high
+    # Minus the logarithms of the spacings stand for the Gumbel variables.
+    soft = torch.softmax(leaves["logits"][..., None] - torch.from_numpy(spacings).log(), 2)
+    hard = torch.nn.functional.one_hot(soft.argmax(2), 3).movedim(3, 2)
+    roles = hard - soft.detach() + soft
     hidden = roles[:, :, 0] * x
     for level in range(3):
         weights = leaves[f"layer{level}"]
@@ -105,15 +106,79 @@ def test_gradients_against_autograd_through_straight_through_roles():
     P = (pi[:, :, 0].T @ pi[:, :, 1]) * (1 - torch.eye(d))
     h = torch.matrix_exp(P / ((d - 1) * m / 9)).trace() - d
     reg = 0.5 * pi[:, :, :2].sum() / (d * m)
-    (nll + 0.1 * reg + 2 * h + 3.5 * h**2).backward()
+    return nll, reg, h, nll + 0.1 * reg + 2 * h + 3.5 * h**2
+
+
+def leaves_of(model):
+    return {
+        name: torch.from_numpy(value.copy()).requires_grad_()
+        for name, value in model.parameters.values.items()
+    }
+
+
+def lagrangian(dtype=np.float64):
+    lagrangian = AugmentedLagrangian(PORT, dtype, 0.1)
+    lagrangian.gamma, lagrangian.mu = lagrangian.dtype.type(2.0), lagrangian.dtype.type(7.0)
+    return lagrangian
+
+
+@pytest.mark.parametrize(("d", "m", "B"), [(5, 3, 40), (11, 10, 130)])
+def test_gradients_against_autograd_through_straight_through_roles(d, m, B):
+    rows = random_rows(d, 200)
+    model = perturbed(d, m)
+    order = np.random.default_rng(0).permutation(200)[:B]
+    state = model.noise.copy()
+    model.gradient(rows, order, lagrangian())
+
+    leaves = leaves_of(model)
+    x, observed = (torch.from_numpy(array[:, order]) for array in (rows.x, rows.observed))
+    nll, reg, h, objective = truth(leaves, state, x, observed)
+    objective.backward()
+    np.testing.assert_array_equal(model.noise, state)
 
     for name, leaf in leaves.items():
-        torch.testing.assert_close(
-            model.parameters.gradients[name], leaf.grad, rtol=1e-9, atol=1e-12, msg=name
+        np.testing.assert_allclose(
+            model.parameters.gradients[name], leaf.grad, rtol=1e-9, atol=1e-12, err_msg=name
         )
-    model._noise[:] = generator_state(0, 0)
-    assert model.nll(rows, first, B) == pytest.approx(float(nll.detach()), rel=1e-10)
+    model.noise[:] = generator_state(0, 0)
+    assert model.nll(rows, order) == pytest.approx(float(nll.detach()), rel=1e-10)
     assert model.penalties() == pytest.approx((float(reg.detach()), float(h.detach())))
+
+
+def test_trajectory_is_that_of_autograd_and_torchs_rmsprop():
+    d, m, B, steps = 4, 3, 32, 1000
+    rows = random_rows(d, 300)
+    model = DCDFG(d, m, dtype="float64", seed=0)
+    rng = np.random.default_rng(0)
+    order = np.concatenate([rng.permutation(300)[:B] for _ in range(steps)])
+    leaves, state = leaves_of(model), model.noise.copy()
+    model.descend(rows, order, B, lagrangian(), RMSprop(model.parameters, 1e-3))
+
+    optimiser = torch.optim.RMSprop(leaves.values(), lr=1e-3, alpha=0.99, eps=1e-8)
+    for batch in order.reshape(steps, B):
+        x, observed = (torch.from_numpy(array[:, batch]) for array in (rows.x, rows.observed))
+        optimiser.zero_grad()
+        truth(leaves, state, x, observed)[-1].backward()
+        optimiser.step()
+    for name, leaf in leaves.items():
+        np.testing.assert_allclose(
+            model.parameters.values[name], leaf.detach(), rtol=0, atol=1e-8, err_msg=name
+        )
+
+
+def test_float32_gradients_are_those_of_float64_within_rounding():
+    d, m = 9, 4
+    rows = random_rows(d, 128)
+    gradients = {}
+    start = perturbed(d, m)
+    for dtype in ("float32", "float64"):
+        model = DCDFG(d, m, dtype=dtype, seed=0)
+        model.parameters.flat[:] = start.parameters.flat
+        L = lagrangian(dtype)
+        model.gradient(Rows(*(a.astype(dtype) for a in (rows.x, rows.observed))), np.arange(128), L)
+        gradients[dtype] = model.parameters.flat_gradient
+    assert gradients["float32"].dtype == np.float32
+    np.testing.assert_allclose(gradients["float32"], gradients["float64"], rtol=1e-3, atol=3e-7)
 
 
 # Start and constraint
@@ -121,7 +186,7 @@ def test_gradients_against_autograd_through_straight_through_roles():
 
 def test_start():
     d, m = 12, 10
-    model = DCDFG(d, m, dtype=torch.float64, seed=0)
+    model = DCDFG(d, m, dtype="float64", seed=0)
     P = model.edge_probabilities()
     np.testing.assert_allclose(P, (m / 9) * (1 - np.eye(d)))
     assert model.radius == pytest.approx(np.abs(np.linalg.eigvals(P)).max())
@@ -136,17 +201,17 @@ def test_start():
 
 def test_constraint_rounds_to_zero_in_float32_at_a_cyclic_graph():
     values = {}
-    for dtype in (torch.float32, torch.float64):
+    for dtype in ("float32", "float64"):
         model = DCDFG(10, 1, dtype=dtype, seed=0)
         logits = model.parameters.values["logits"]
-        logits[:] = torch.tensor([-20.0, -20.0, 0.0])
-        logits[0, 0] = torch.tensor([0.0, -8.0, -20.0])  # feeds; is fed with 3e-4
-        logits[0, 1] = torch.tensor([-8.0, 0.0, -20.0])  # is fed; feeds with 3e-4
+        logits[:] = [-20.0, -20.0, 0.0]
+        logits[0, 0] = [0.0, -8.0, -20.0]  # feeds; is fed with 3e-4
+        logits[0, 1] = [-8.0, 0.0, -20.0]  # is fed; feeds with 3e-4
         P = model.edge_probabilities()
         assert min(P[0, 1], P[1, 0]) > 0
         values[dtype] = model.penalties()[1]
-    assert values[torch.float32] == 0
-    assert values[torch.float64] == pytest.approx(P[0, 1] * P[1, 0] / float(model.radius) ** 2)
+    assert values["float32"] == 0
+    assert values["float64"] == pytest.approx(P[0, 1] * P[1, 0] / float(model.radius) ** 2)
 
 
 # The cut

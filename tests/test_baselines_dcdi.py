@@ -9,22 +9,23 @@ import pytest
 import torch
 from scipy.linalg import expm as scipy_expm
 
-from sdcd.baselines._augmented_lagrangian import (
+from sdcd.baselines.dcdi.augmented_lagrangian import (
     PORT,
     AugmentedLagrangian,
     Rows,
     minimise_by_epochs,
     split,
 )
-from sdcd.baselines._dcdi_model import DCDI, Gaussian, SigmoidalFlow
-from sdcd.baselines._exponential import expm, exponential_constraint
-from sdcd.baselines._masks import (
+from sdcd.baselines.dcdi.kernels import (
     LANES,
     draw_edges,
     edge_probabilities,
+    expm,
+    exponential_constraint,
     fill_uniform,
-    generator_state,
 )
+from sdcd.baselines.dcdi.model import DCDI, Gaussian, SigmoidalFlow
+from sdcd.baselines.dcdi.networks import RMSprop, generator_state
 from sdcd.errors import InputError, MethodFailure
 from sdcd.methods.registry import method
 
@@ -48,7 +49,7 @@ def random_rows(d, n, seed=0):
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(d, n, dtype=torch.float64, generator=generator)
     observed = (torch.rand(d, n, generator=generator) > 0.3).double()
-    return Rows(x, observed)
+    return Rows(x.numpy(), observed.numpy())
 
 
 # Random masks
@@ -78,28 +79,55 @@ def test_uniforms_are_uniform_and_exclude_both_ends(dtype):
     assert abs(np.corrcoef(u[:-LANES], u[LANES:])[0, 1]) < 5 / math.sqrt(len(u))
 
 
-def test_edges_are_drawn_with_their_probabilities():
-    d, B = 4, 100_000
-    logits = np.random.default_rng(0).normal(0, 2, (d, d))
-    p, q = np.empty((2, d, d))
+def draws(logits, x, seed=0):
+    """Masked inputs and slopes, (child, parent, row), of x (d, rows)."""
+    d, rows = x.shape
+    p, q = np.empty_like(logits), np.empty_like(logits)
     edge_probabilities(logits, p, q)
-    inputs, slopes = np.empty((2, d, d, B))
-    draw_edges(generator_state(0, 0), p, q, np.ones((d, B)), 0, inputs, slopes)
+    inputs, slopes = np.full((2, d, d * rows), np.nan, x.dtype)
+    state = generator_state(seed, 0)
+    for t in range(d):
+        draw_edges(state, p, q, t, d, x.ravel(), rows, inputs[t], slopes[t])
+    return inputs.reshape(d, d, rows), slopes.reshape(d, d, rows), p
+
+
+def test_edges_are_drawn_with_their_probabilities():
+    d, B = 4, 99_968
+    logits = np.random.default_rng(0).normal(0, 2, (d, d))
+    inputs, _, p = draws(logits, np.ones((d, B)))
     expected = 1 / (1 + np.exp(-logits))
     np.fill_diagonal(expected, 0)
     np.testing.assert_allclose(p, expected, rtol=1e-14)
     np.testing.assert_allclose(inputs.mean(2), expected, atol=5 * 0.5 / math.sqrt(B))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_edges_are_drawn_from_the_uniforms_of_the_generator(dtype):
+    d, rows = 5, 2 * LANES
+    rng = np.random.default_rng(0)
+    logits = rng.normal(0, 2, (d, d)).astype(dtype)
+    x = rng.standard_normal((d, rows)).astype(dtype)
+    inputs, slopes, p = draws(logits, x, seed=3)
+    state = generator_state(3, 0)
+    u = np.empty(rows, dtype)
+    for t in range(d):
+        for i in range(d):
+            if i == t:
+                assert not inputs[t, i].any()
+                assert not slopes[t, i].any()
+                continue
+            fill_uniform(state, u)
+            np.testing.assert_array_equal(inputs[t, i], np.where(u > 1 - p[t, i], x[i], 0))
+            soft = 1 / (1 + np.exp(-(logits[t, i] + np.log(u) - np.log1p(-u)).astype(np.float64)))
+            np.testing.assert_allclose(slopes[t, i], x[i] * soft * (1 - soft), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("logit", [-90.0, -20.0, 20.0, 90.0])
 def test_sure_edges_give_finite_slopes_in_float32(logit):
-    logits = np.full((3, 3), logit, np.float32)
-    p, q = np.empty((2, 3, 3), np.float32)
-    edge_probabilities(logits, p, q)
-    inputs, slopes = np.empty((2, 3, 3, 1000), np.float32)
-    draw_edges(generator_state(0, 0), p, q, np.ones((3, 1000), np.float32), 0, inputs, slopes)
+    rows = 16 * LANES
+    inputs, slopes, _ = draws(np.full((3, 3), logit, np.float32), np.ones((3, rows), np.float32))
     assert np.isfinite(slopes).all()
-    assert (inputs.sum(2)[~np.eye(3, dtype=bool)] == (1000 if logit > 0 else 0)).all()
+    assert (inputs.sum(2)[~np.eye(3, dtype=bool)] == (rows if logit > 0 else 0)).all()
 
 
 # The constraint
@@ -116,12 +144,13 @@ def test_exponential_against_scipy(scale, dtype, tolerance):
 
 def test_constraint_of_the_complete_graph_has_its_closed_form():
     for d in (3, 10, 30):
-        value, gradient = exponential_constraint(np.ones((d, d)) - np.eye(d))
+        value, E = exponential_constraint(np.ones((d, d)) - np.eye(d))
+        gradient = E.T
         assert value == pytest.approx(math.exp(d - 1) + (d - 1) / math.e - d, rel=1e-12)
         assert gradient[0, 1] == pytest.approx((math.exp(d - 1) - 1 / math.e) / d, rel=1e-12)
 
 
-def build(d, dtype=torch.float32, normalise=True, density=None):
+def build(d, dtype="float32", normalise=True, density=None):
     return DCDI(d, density or Gaussian(), dtype=dtype, normalise_constraint=normalise, seed=0)
 
 
@@ -130,7 +159,7 @@ def test_constant_overflows_float32_from_90_variables_on():
     with pytest.raises(MethodFailure, match=r"beyond 3\.4e\+38") as failure:
         build(90)
     assert failure.value.status == "overflow"
-    assert np.isfinite(build(90, torch.float64).constant)
+    assert np.isfinite(build(90, "float64").constant)
     assert build(90, normalise=False).constant == 1
 
     X = np.random.default_rng(0).standard_normal((50, 100)).astype(np.float32)
@@ -140,7 +169,7 @@ def test_constant_overflows_float32_from_90_variables_on():
 
 
 def test_h_is_one_at_the_complete_graph_and_zero_at_a_dag():
-    model = build(6, torch.float64)
+    model = build(6, "float64")
     model.logits[:] = 60
     assert model.penalties() == (pytest.approx(30 / 36), pytest.approx(1))
     model.logits[np.triu_indices(6)] = -60
@@ -159,18 +188,23 @@ def flow_parameters(seed, scale):
 
 def log_density(out, x):
     """Log density of each x under the same flow, through the class."""
-    rows = Rows(x[None].contiguous(), torch.ones(1, len(x), dtype=torch.float64))
-    return SigmoidalFlow().log_density(out[None].expand(1, -1, len(x)).contiguous(), rows, 0)[0]
+    out = out.expand(-1, len(x)).numpy()
+    return torch.from_numpy(SigmoidalFlow().log_density(out, x.numpy()))
 
 
 def transform(out, x):
-    """What the flow maps x to, written from the formulas: out (outputs, B), x (B,)."""
-    z = x
-    for raw_a, b, raw_w in out.view(2, 3, 16, -1):
+    """What the flow maps x to, and that's derivative: out (..., outputs, B), x (..., B)."""
+    z, slope = x, 1.0
+    for raw_a, b, raw_w in out.unflatten(-2, (2, 3, 16)).movedim((-4, -3), (0, 1)):
         a = torch.nn.functional.softplus(raw_a, threshold=50) + 1e-6
-        q = (torch.softmax(raw_w, 0) * torch.sigmoid(a * z + b)).sum(0) * (1 - 1e-6) + 0.5e-6
+        w = torch.softmax(raw_w, -2)
+        y = a * z[..., None, :] + b
+        q = (w * torch.sigmoid(y)).sum(-2) * (1 - 1e-6) + 0.5e-6
+        # Not by autograd, which takes 1 - sigmoid(y) for sigmoid(-y).
+        by_z = (w * a * torch.sigmoid(y) * torch.sigmoid(-y)).sum(-2) * (1 - 1e-6)
+        slope = slope * by_z / (q * (1 - q))
         z = q.log() - (-q).log1p()
-    return z
+    return z, slope
 
 
 def base_log_density(z):
@@ -193,7 +227,7 @@ def test_wild_flow_integrates_to_the_mass_that_it_reaches(seed):
     # Squeezing bounds what the first layer gives; a flat second layer then reaches only a part of
     # the line, and the rest of the target's mass is lost, as published.
     out = flow_parameters(seed, scale=1.5)
-    ends = transform(out, torch.tensor([-1e12, 1e12], dtype=torch.float64))
+    ends, _ = transform(out, torch.tensor([-1e12, 1e12], dtype=torch.float64))
     mass = torch.distributions.Normal(0, math.sqrt(math.e)).cdf(ends)
     assert integral(out) == pytest.approx(float(mass[1] - mass[0]), abs=1e-5)
 
@@ -203,9 +237,9 @@ def test_flow_density_is_the_target_density_times_the_numerical_derivative(seed)
     out = flow_parameters(seed, scale=1.5)
     x = torch.linspace(-3, 3, 61, dtype=torch.float64)
     step = 1e-5
-    slope = (transform(out, x + step) - transform(out, x - step)) / (2 * step)
+    slope = (transform(out, x + step)[0] - transform(out, x - step)[0]) / (2 * step)
     # As published, 1e-6 is taken from each of two log sigmoids in each of two layers.
-    expected = base_log_density(transform(out, x)) + slope.log() - 4e-6
+    expected = base_log_density(transform(out, x)[0]) + slope.log() - 4e-6
     torch.testing.assert_close(log_density(out, x), expected, rtol=0, atol=1e-8)
 
 
@@ -213,62 +247,124 @@ def reference_log_density(density, out, x, log_sd):
     """Differentiable log density: out (d, outputs, B), x (d, B)."""
     if isinstance(density, Gaussian):
         return torch.distributions.Normal(out[:, 0], log_sd.exp()[:, None]).log_prob(x)
-    rows = []
-    for out_j, x_j in zip(out, x, strict=True):
-        x_j = x_j.clone().requires_grad_()
-        z = transform(out_j, x_j)
-        slope = torch.autograd.grad(z.sum(), x_j, create_graph=True)[0]
-        rows.append(base_log_density(z) + slope.log() - 4e-6)
-    return torch.stack(rows)
+    z, slope = transform(out, x)
+    return base_log_density(z) + slope.log() - 4e-6
 
 
-@pytest.mark.parametrize("density", [Gaussian(), SigmoidalFlow()], ids=["G", "DSF"])
-def test_gradients_against_autograd_through_straight_through_masks(density):
-    d, B, first = 5, 40, 7
-    rows = random_rows(d, 60)
-    model = build(d, torch.float64, density=density)
-    generator = torch.Generator().manual_seed(1)
-    model.parameters.flat += 0.3 * torch.randn(
+def perturb(model, scale=0.3, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    model.parameters.flat += scale * torch.randn(
         model.parameters.flat.shape, dtype=torch.float64, generator=generator
-    )
-    model.logits -= 5
-    lagrangian = AugmentedLagrangian(PORT, np.float64, 0.1)
-    lagrangian.gamma, lagrangian.mu = np.float64(2.0), np.float64(7.0)
-    state = model._noise.copy()
-    model.gradient(rows, first, B, lagrangian)
+    ).numpy().astype(model.parameters.flat.dtype)
 
-    leaves = {
-        name: value.clone().requires_grad_() for name, value in model.parameters.values.items()
-    }
-    x, observed = rows.x[:, first : first + B], rows.observed[:, first : first + B]
-    mask = torch.zeros(d, d, B, dtype=torch.float64)  # child, parent, row
+
+def truth(leaves, density, state, x, observed, multipliers):
+    """nll and augmented Lagrangian of a batch by autograd: x, observed (d, B)."""
+    d, B = x.shape
+    rows = LANES * math.ceil(B / LANES)
+    uniforms = np.full((d, d, rows), 0.5)  # child, parent, row
     for t in range(d):
         for i in range(d):
             if i != t:
-                u = np.empty(LANES * math.ceil(B / LANES))
-                fill_uniform(state, u)
-                u = torch.from_numpy(u[:B])
-                soft = torch.sigmoid(leaves["logits"][t, i] + u.log() - (-u).log1p())
-                mask[t, i] = (soft > 0.5).double() - soft.detach() + soft
-    hidden = mask * x
-    for level in range(3):
+                fill_uniform(state, uniforms[t, i])
+    u = torch.from_numpy(uniforms[:, :, :B])
+    soft = torch.sigmoid(leaves["logits"][:, :, None] + u.log() - (-u).log1p())
+    mask = (soft > 0.5).double() - soft.detach() + soft
+    hidden = mask * (1 - torch.eye(d))[:, :, None] * x
+    levels = sum(name.startswith("layer") for name in leaves)
+    for level in range(levels):
         weights = leaves[f"layer{level}"]
         hidden = weights[:, :, :-1] @ hidden + weights[:, :, -1:]
-        if level < 2:
+        if level < levels - 1:
             hidden = torch.nn.functional.leaky_relu(hidden, 0.01)
     log_density = reference_log_density(density, hidden, x, leaves.get("log_sd"))
     nll = -(observed * log_density).sum() / (d * B)
     P = torch.sigmoid(leaves["logits"]) * (1 - torch.eye(d))
     complete = torch.ones(d, d, dtype=torch.float64) - torch.eye(d)
     h = (torch.matrix_exp(P).trace() - d) / (torch.matrix_exp(complete).trace() - d)
-    (nll + 0.1 * P.sum() / d**2 + 2 * h + 3.5 * h**2).backward()
+    gamma, mu = multipliers
+    return nll, nll + 0.1 * P.sum() / d**2 + gamma * h + mu / 2 * h**2
+
+
+def leaves_of(model):
+    return {
+        name: torch.from_numpy(value.copy()).requires_grad_()
+        for name, value in model.parameters.values.items()
+    }
+
+
+def lagrangian(gamma, mu, dtype=np.float64):
+    lagrangian = AugmentedLagrangian(PORT, dtype, 0.1)
+    lagrangian.gamma, lagrangian.mu = lagrangian.dtype.type(gamma), lagrangian.dtype.type(mu)
+    return lagrangian
+
+
+@pytest.mark.parametrize("density", [Gaussian(), SigmoidalFlow()], ids=["G", "DSF"])
+@pytest.mark.parametrize(("d", "B", "hidden", "layers"), [(5, 40, 16, 2), (11, 130, 7, 3)])
+def test_gradients_against_autograd_through_straight_through_masks(density, d, B, hidden, layers):
+    rows = random_rows(d, 200)
+    model = DCDI(
+        d, density, dtype="float64", normalise_constraint=True, seed=0, hidden=hidden, layers=layers
+    )
+    perturb(model)
+    model.logits -= 5
+    order = np.random.default_rng(0).permutation(200)[:B]
+    state = model.noise.copy()
+    model.gradient(rows, order, lagrangian(2.0, 7.0))
+
+    leaves = leaves_of(model)
+    x, observed = (torch.from_numpy(array[:, order]) for array in (rows.x, rows.observed))
+    nll, objective = truth(leaves, density, state, x, observed, (2.0, 7.0))
+    objective.backward()
+    np.testing.assert_array_equal(model.noise, state)
 
     for name, leaf in leaves.items():
-        torch.testing.assert_close(
-            model.parameters.gradients[name], leaf.grad, rtol=1e-9, atol=1e-12, msg=name
+        np.testing.assert_allclose(
+            model.parameters.gradients[name], leaf.grad, rtol=1e-9, atol=1e-12, err_msg=name
         )
-    model._noise[:] = generator_state(0, 0)
-    assert model.nll(rows, first, B) == pytest.approx(float(nll.detach()), rel=1e-9)
+    model.noise[:] = generator_state(0, 0)
+    assert model.nll(rows, order) == pytest.approx(float(nll.detach()), rel=1e-9)
+
+
+@pytest.mark.parametrize("density", [Gaussian(), SigmoidalFlow()], ids=["G", "DSF"])
+def test_trajectory_is_that_of_autograd_and_torchs_rmsprop(density):
+    d, B, steps = 4, 32, 1000
+    rows = random_rows(d, 300)
+    model = DCDI(d, density, dtype="float64", normalise_constraint=True, seed=0)
+    model.logits -= 4  # so that edges come and go
+    L = lagrangian(0.5, 3.0)
+    rng = np.random.default_rng(0)
+    order = np.concatenate([rng.permutation(300)[:B] for _ in range(steps)])
+    leaves, state = leaves_of(model), model.noise.copy()
+    model.descend(rows, order, B, L, RMSprop(model.parameters, 1e-3))
+
+    optimiser = torch.optim.RMSprop(leaves.values(), lr=1e-3, alpha=0.99, eps=1e-8)
+    for batch in order.reshape(steps, B):
+        x, observed = (torch.from_numpy(array[:, batch]) for array in (rows.x, rows.observed))
+        optimiser.zero_grad()
+        truth(leaves, density, state, x, observed, (0.5, 3.0))[1].backward()
+        optimiser.step()
+    for name, leaf in leaves.items():
+        np.testing.assert_allclose(
+            model.parameters.values[name], leaf.detach(), rtol=0, atol=1e-8, err_msg=name
+        )
+
+
+def test_float32_gradients_are_those_of_float64_within_rounding():
+    d = 9
+    rows = random_rows(d, 128)
+    gradients = {}
+    start = build(d, "float64")
+    perturb(start)
+    start.logits -= 5
+    for dtype in ("float32", "float64"):
+        model = build(d, dtype)
+        model.parameters.flat[:] = start.parameters.flat
+        L = lagrangian(2.0, 7.0, dtype)
+        model.gradient(Rows(*(a.astype(dtype) for a in (rows.x, rows.observed))), np.arange(128), L)
+        gradients[dtype] = model.parameters.flat_gradient
+    assert gradients["float32"].dtype == np.float32
+    np.testing.assert_allclose(gradients["float32"], gradients["float64"], rtol=1e-3, atol=3e-7)
 
 
 # The method
@@ -320,26 +416,26 @@ def test_infinite_penalty_weight_ends_the_run_in_float32_but_not_in_float64():
     # divided by 1.9e21, still above zero.
     d = 50
     X = np.random.default_rng(0).standard_normal((400, d)).astype(np.float32)
-    for dtype in (torch.float32, torch.float64):
+    for dtype in ("float32", "float64"):
         train, validation = split(
             X, np.zeros(X.shape, bool), dtype, torch.Generator().manual_seed(0)
         )
         model = build(d, dtype)
         model.logits[:] = -2.0
         real = model.logits.dtype
-        lagrangian = AugmentedLagrangian(PORT, real, 0.1)
-        lagrangian.mu = real.type(2e38)
-        lagrangian.constraints = [real.type(0), real.type(0)]
-        lagrangian.change = lambda: 0.0
-        arguments = model, train, validation, lagrangian, lambda _: False
-        if dtype == torch.float32:
+        L = AugmentedLagrangian(PORT, real, 0.1)
+        L.mu = real.type(2e38)
+        L.constraints = [real.type(0), real.type(0)]
+        L.change = lambda: 0.0
+        arguments = model, train, validation, L, lambda _: False
+        if dtype == "float32":
             with pytest.raises(MethodFailure, match=r"mu = inf.* in float32") as failure:
                 minimise_by_epochs(*arguments, max_epochs=4)
             assert failure.value.status == "nan"
         else:
             minimise_by_epochs(*arguments, max_epochs=4)
-            assert np.isfinite(lagrangian.mu)
-            assert lagrangian.mu > 3.4e38
+            assert np.isfinite(L.mu)
+            assert L.mu > 3.4e38
 
 
 @pytest.mark.parametrize(

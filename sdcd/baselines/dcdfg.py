@@ -1,4 +1,4 @@
-"""DCD-FG: Lopez et al., NeurIPS 2022; the problem is in ``_dcdfg_model``."""
+"""DCD-FG: Lopez et al., NeurIPS 2022; the problem is in ``dcdi.factor_graph``."""
 
 from sdcd.errors import InputError
 from sdcd.methods import Graph, register
@@ -48,16 +48,15 @@ def fit(
     """
     import torch
 
-    from sdcd.baselines import _augmented_lagrangian as al
-    from sdcd.baselines._dcdfg_model import DCDFG, largest_confident_dag
+    from sdcd.baselines.dcdi import augmented_lagrangian as al
+    from sdcd.baselines.dcdi.factor_graph import DCDFG, largest_confident_dag
     from sdcd.graphs import is_acyclic
 
     if dtype not in ("float32", "float64"):
         raise InputError(f"dtype is {dtype!r}, expected 'float32' or 'float64'")
-    real = getattr(torch, dtype)
     d = X.shape[1]
-    train, validation = al.split(X, intervened, real, torch.Generator().manual_seed(seed))
-    model = DCDFG(d, min(modules, d), dtype=real, seed=seed, hidden=hidden, layers=layers)
+    train, validation = al.split(X, intervened, dtype, torch.Generator().manual_seed(seed))
+    model = DCDFG(d, min(modules, d), dtype=dtype, seed=seed, hidden=hidden, layers=layers)
     lagrangian = al.AugmentedLagrangian(al.PORT, dtype, regularisation)
 
     def feasible(lagrangian):

@@ -1,4 +1,15 @@
-"""DCDI-G and DCDI-DSF: Brouillard et al., NeurIPS 2020; the problem is in ``_dcdi_model``."""
+"""DCDI-G and DCDI-DSF: Brouillard et al., "Differentiable Causal Discovery from Interventional
+Data", 2020.
+
+Where what stands:
+
+``__init__``              the two methods, their settings as run, and what of a fit is returned
+``model``                 the objective, the masks, the densities of DCDI-G and DCDI-DSF
+``augmented_lagrangian``  when the multipliers grow, the two training loops, their stopping rules
+``factor_graph``          the objective of DCD-FG, which shares the rest; the method is ``..dcdfg``
+``networks``              parameters, networks' shapes, RMSprop
+``kernels``               all that is compiled: draws, losses and gradients of batches, tr exp
+"""
 
 from sdcd.errors import InputError
 from sdcd.methods import Graph, register
@@ -36,7 +47,7 @@ def fit_gaussian(X, intervened, names, seed, *, controller, dtype, **settings) -
         ``overflow``: the constraint's constant is not finite (float32: from d = 90 on);
         ``nan``: a parameter stopped being finite (float32: at d = 50, when mu is infinite).
     """
-    from sdcd.baselines._dcdi_model import Gaussian
+    from sdcd.baselines.dcdi.model import Gaussian
 
     return _fit(Gaussian(), X, intervened, seed, controller, dtype, **settings)
 
@@ -53,7 +64,7 @@ def fit_flow(X, intervened, names, seed, *, controller, dtype, **settings) -> Gr
     Parameters and failures as of DCDI-G, but by default the published DCDI's ``controller``
     "original" and ``dtype`` "float64".
     """
-    from sdcd.baselines._dcdi_model import SigmoidalFlow
+    from sdcd.baselines.dcdi.model import SigmoidalFlow
 
     return _fit(SigmoidalFlow(), X, intervened, seed, controller, dtype, **settings)
 
@@ -81,21 +92,20 @@ def _fit(
     """
     import torch
 
-    from sdcd.baselines import _augmented_lagrangian as al
-    from sdcd.baselines._dcdi_model import DCDI
+    from sdcd.baselines.dcdi import augmented_lagrangian as al
+    from sdcd.baselines.dcdi.model import DCDI
     from sdcd.graphs import is_acyclic
 
     if controller not in ("port", "original"):
         raise InputError(f"controller is {controller!r}, expected 'port' or 'original'")
     if dtype not in ("float32", "float64"):
         raise InputError(f"dtype is {dtype!r}, expected 'float32' or 'float64'")
-    real = getattr(torch, dtype)
     generator = torch.Generator().manual_seed(seed)
-    train, validation = al.split(X, intervened, real, generator)
+    train, validation = al.split(X, intervened, dtype, generator)
     model = DCDI(
         X.shape[1],
         density,
-        dtype=real,
+        dtype=dtype,
         normalise_constraint=normalise_constraint,
         seed=seed,
         hidden=hidden,

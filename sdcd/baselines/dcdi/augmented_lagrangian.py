@@ -13,14 +13,15 @@ of the controller are kept in the precision of the parameters, because that is w
 at d = 50 it needs a ``mu`` beyond the range of float32.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
 import torch
 
-from sdcd.baselines._networks import Parameters, RMSprop
+from sdcd.baselines.dcdi.kernels import Data
+from sdcd.baselines.dcdi.networks import Parameters, RMSprop
 from sdcd.errors import InputError, MethodFailure
 
 TOLERANCE = 1e-4
@@ -173,27 +174,27 @@ class Rows:
 
     Attributes
     ----------
-    x : tensor (d, n)
-    observed : tensor (d, n)
+    x : (d, n), C-contiguous
+    observed : (d, n), C-contiguous
         1 where the variable was not intervened on, else 0; in the dtype of x.
     """
 
-    x: torch.Tensor
-    observed: torch.Tensor
+    x: np.ndarray
+    observed: np.ndarray
 
-    def batches(self, size: int) -> Iterator[tuple[int, int]]:
-        """First row and number of rows of consecutive batches; the last may be smaller."""
+    @property
+    def compiled(self) -> Data:
+        """The same for the kernels."""
+        return Data(self.x, self.observed)
+
+    def batches(self, size: int) -> list[np.ndarray]:
+        """Numbers of the rows in consecutive batches; the last may be smaller."""
         n = self.x.shape[1]
-        for first in range(0, n, size):
-            yield first, min(size, n - first)
-
-    def take(self, rows: torch.Tensor) -> "Rows":
-        """The rows with these numbers."""
-        return Rows(self.x[:, rows], self.observed[:, rows])
+        return [np.arange(first, min(first + size, n)) for first in range(0, n, size)]
 
 
 def split(
-    X: np.ndarray, intervened: np.ndarray, dtype: torch.dtype, generator: torch.Generator
+    X: np.ndarray, intervened: np.ndarray, dtype: str | np.dtype, generator: torch.Generator
 ) -> tuple[Rows, Rows]:
     """Split rows at random into 80 % for training and the rest for validation.
 
@@ -210,13 +211,14 @@ def split(
     n, d = X.shape
     if d < 2 or n < 5:
         raise InputError(f"{d} variables in {n} rows, expected at least 2 variables and 5 rows")
-    order = torch.randperm(n, generator=generator)
-    rows = Rows(
-        torch.from_numpy(np.ascontiguousarray(X.T)).to(dtype),
-        torch.from_numpy(np.ascontiguousarray(~intervened.T)).to(dtype),
-    )
+    order = torch.randperm(n, generator=generator).numpy()
     cut = int(0.8 * n)
-    return rows.take(order[:cut]), rows.take(order[cut:])
+
+    def take(rows):
+        x, observed = X[rows].T.astype(dtype, order="C"), ~intervened[rows].T
+        return Rows(x, observed.astype(dtype, order="C"))
+
+    return take(order[:cut]), take(order[cut:])
 
 
 class Problem(Protocol):
@@ -224,11 +226,18 @@ class Problem(Protocol):
 
     parameters: Parameters
 
-    def gradient(self, rows: Rows, first: int, B: int, lagrangian: AugmentedLagrangian) -> None:
-        """Set the gradients of the augmented Lagrangian for rows ``first`` to ``first + B``."""
+    def descend(
+        self,
+        rows: Rows,
+        order: np.ndarray,
+        batch_size: int,
+        lagrangian: AugmentedLagrangian,
+        optimiser: RMSprop,
+    ) -> None:
+        """One step on each ``batch_size`` consecutive row numbers of ``order``."""
 
-    def nll(self, rows: Rows, first: int, B: int) -> float:
-        """Negative log-likelihood of a batch, masks drawn."""
+    def nll(self, rows: Rows, order: np.ndarray) -> float:
+        """Negative log-likelihood of the rows with the numbers ``order``, masks drawn."""
 
     def penalties(self) -> tuple[np.floating, np.floating]:
         """Values of reg and h."""
@@ -273,17 +282,16 @@ def minimise_by_epochs(
     """
 
     def validate(batches):
-        values = [problem.nll(validation, first, B) for first, B in batches]
+        values = [problem.nll(validation, rows) for rows in batches]
         return np.mean(values, dtype=lagrangian.dtype), *problem.penalties()
 
     optimiser = RMSprop(problem.parameters, rate)
-    batches = list(validation.batches(validation_batch_size))
+    batches = validation.batches(validation_batch_size)
+    order = np.arange(train.x.shape[1])
     lagrangian.record(*validate(batches[:2]))  # the framework's sanity check before training
     satisfied, best, waited = False, np.inf, 0
     for epoch in range(max_epochs):
-        for first, B in train.batches(batch_size):
-            problem.gradient(train, first, B, lagrangian)
-            optimiser.step()
+        problem.descend(train, order, batch_size, lagrangian, optimiser)
         _require_finite(problem, lagrangian, f"in epoch {epoch}")
         terms = validate(batches)
         nll, reg, h = terms
@@ -334,18 +342,19 @@ def minimise_by_steps(
     optimiser = RMSprop(problem.parameters, rate)
     n = train.x.shape[1]
     n_validation = validation.x.shape[1]
+    batches = validation.batches(validation_batch_size)
     batch_size = min(batch_size, n)
     satisfied, best, waited = False, np.inf, 0
-    for step in range(max_steps):
-        batch = train.take(_distinct(n, batch_size, generator))
-        problem.gradient(batch, 0, batch_size, lagrangian)
-        optimiser.step()
+    begin = 0
+    while begin < max_steps:
+        # All steps up to the next at which anything is looked at.
+        step = min(begin + -begin % 100, max_steps - 1)
+        order = [_distinct(n, batch_size, generator) for _ in range(begin, step + 1)]
+        problem.descend(train, np.concatenate(order), batch_size, lagrangian, optimiser)
+        begin = step + 1
         if step % 100 == 0:
             _require_finite(problem, lagrangian, f"by step {step}")
-            total = sum(
-                problem.nll(validation, first, B) * B
-                for first, B in validation.batches(validation_batch_size)
-            )
+            total = sum(problem.nll(validation, rows) * len(rows) for rows in batches)
             loss = lagrangian.record(total / n_validation, *problem.penalties())
         if step % 200 == 0:
             if feasible(lagrangian):
@@ -362,16 +371,16 @@ def minimise_by_steps(
     return Outcome(max_steps, "limit")
 
 
-def _distinct(n: int, size: int, generator: torch.Generator) -> torch.Tensor:
+def _distinct(n: int, size: int, generator: torch.Generator) -> np.ndarray:
     """``size`` of n row numbers, uniform among the sets without repetition."""
     if size * size > n:
-        return torch.randperm(n, generator=generator)[:size]
+        return torch.randperm(n, generator=generator)[:size].numpy()
     while True:
         rows = torch.randint(n, (size,), generator=generator)
         if len(set(rows.tolist())) == size:
-            return rows
+            return rows.numpy()
 
 
 def _require_finite(problem: Problem, lagrangian: AugmentedLagrangian, when: str) -> None:
-    if not torch.isfinite(problem.parameters.flat).all():
+    if not np.isfinite(problem.parameters.flat).all():
         raise MethodFailure("nan", f"parameters not finite {when}: {lagrangian.describe()}")
