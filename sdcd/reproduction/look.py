@@ -9,7 +9,7 @@ import pandas as pd
 from sdcd.errors import InputError
 from sdcd.experiments.plan import DERIVED, STUDIES, Plan
 from sdcd.files import write_json
-from sdcd.fits.provenance import code_of
+from sdcd.fits.provenance import fit_fingerprint
 from sdcd.methods.registry import methods
 from sdcd.report.redraw import redraw
 from sdcd.reproduction import ledger
@@ -66,7 +66,7 @@ def older_than_the_code(table: pd.DataFrame) -> dict[str, tuple[int, int]]:
     found = {}
     for name, rows in table.groupby("method"):
         known = methods().get(name)
-        now = code_of(*known.modules)["fingerprint"] if known else None
+        now = fit_fingerprint(known) if known else None
         older = int((rows["fingerprint"] != now).sum())
         if older:
             found[name] = (older, len(rows))

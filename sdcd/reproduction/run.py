@@ -15,7 +15,7 @@ from sdcd.data.dataset import write_dataset
 from sdcd.experiments.datasets import DatasetKey
 from sdcd.experiments.plan import Experiment, MethodPlan, Plan
 from sdcd.fits.costs import expected
-from sdcd.fits.provenance import code_of
+from sdcd.fits.provenance import fit_fingerprint
 from sdcd.fits.record import load_fit
 from sdcd.fits.run import run_fit
 from sdcd.methods.registry import methods
@@ -51,7 +51,10 @@ def missing(
         (row.dataset, row.method, row.settings): row.fingerprint
         for row in table[[*ledger.KEY, "fingerprint"]].itertuples()
     }
-    now = {name: code_of(*methods()[name].modules)["fingerprint"] for name in plan.methods}
+    now = {
+        name: fit_fingerprint(methods()[name], planned.settings)
+        for name, planned in plan.methods.items()
+    }
     found = []
     for key, name in dict.fromkeys(_fits(plan)):
         made_by = have.get((key.name, name, ledger.settings_text(plan.methods[name].settings)))

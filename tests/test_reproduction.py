@@ -1,0 +1,91 @@
+"""The ledger of fits: what is missing is made once, and the report is drawn from it alone."""
+
+import copy
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from sdcd.errors import InputError
+from sdcd.experiments.plan import make_plan
+from sdcd.reproduction import ledger
+from sdcd.reproduction.look import look, older_than_the_code
+from sdcd.reproduction.run import missing, run
+
+ROOT = Path(__file__).resolve().parents[1]
+SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+
+
+@pytest.fixture(scope="module")
+def plan():
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    config = copy.deepcopy(config) | {"methods": ["sortnregress", "GIES"], "scale": "tiny"}
+    config["scales"]["tiny"] = {
+        "n_observational": 300,
+        "n_per_intervention": 30,
+        "time_limit_s": 100,
+        "memory_limit_mb": 4000,
+        "method_options": {"sortnregress": {"settings": {"threshold": 0.2}}},
+        "grids": {"observational": [{"d": [4], "s": [1], "seeds": [0, 4]}]},
+    }
+    return make_plan(config, SCHEMA)
+
+
+@pytest.fixture(scope="module")
+def filled(plan, tmp_path_factory):
+    """A ledger with the three fits that a run, stopped and begun again, has made."""
+    folder = tmp_path_factory.mktemp("ledger")
+    assert run(plan, folder, hours=0.0) == 0
+    assert run(plan, folder, only=("sortnregress",)) == 2
+    assert run(plan, folder, only=("sortnregress",)) == 0
+    return folder
+
+
+def test_cells_with_few_data_sets_come_before_further_seeds(plan, tmp_path):
+    found = missing(plan, tmp_path)
+    assert [key.seed for _, key, _ in found] == [0, 0, 4, 4]
+    costs = [cost for cost, _, _ in found]
+    assert costs[0] < costs[1] and costs[2] < costs[3]
+
+
+def test_a_row_says_what_was_fitted_and_by_which_code(plan, filled):
+    table = ledger.read(filled)
+    assert table["dataset"].tolist() == [f"observational/d4_s1_seed{seed}" for seed in (0, 4)]
+    assert set(table["settings"]) == {'{"threshold":0.2}'}
+    assert set(table["status"]) == {"ok"} and (table["shd"] >= 0).all()
+    assert "300 rows instead of 10,000" in table["shortened"][0]
+    assert table["fingerprint"].str.fullmatch("[0-9a-f]{16}").all()
+    assert [name for _, _, name in missing(plan, filled)] == ["GIES", "GIES"]
+    assert older_than_the_code(table) == {}
+
+
+def test_fits_by_other_code_are_told_and_made_again_if_asked(plan, filled, tmp_path):
+    table = ledger.read(filled)
+    table.loc[0, "fingerprint"] = "0" * 16
+    ledger.add(tmp_path, table.to_dict("records"))
+    assert older_than_the_code(ledger.read(tmp_path)) == {"sortnregress": (1, 2)}
+    assert len(missing(plan, tmp_path)) == 2
+    stale = missing(plan, tmp_path, stale=True)
+    assert [(key.seed, name) for _, key, name in stale if name == "sortnregress"] == [
+        (0, "sortnregress")
+    ]
+
+
+def test_adding_keeps_the_digits_that_are_there_and_the_order(filled, tmp_path):
+    before = (filled / ledger.FILE).read_bytes()
+    rows = ledger.read(filled).to_dict("records")
+    ledger.add(tmp_path, rows[1:])
+    ledger.add(tmp_path, rows[:1])
+    ledger.add(tmp_path, rows[:1])
+    assert (tmp_path / ledger.FILE).read_bytes() == before
+
+
+def test_the_report_is_drawn_without_a_fit(plan, filled, tmp_path):
+    report = look(plan, filled, tmp_path / "results")
+    runs = pd.read_csv(tmp_path / "results/runs/observational.csv")
+    assert runs["method"].tolist() == ["sortnregress"] * 2
+    assert "2, of which 0 failed" in report.read_text()
+    assert (tmp_path / "results/figures/observational.png").exists()
+    with pytest.raises(InputError, match=r"fits\.csv: no fits"):
+        look(plan, tmp_path / "none", tmp_path / "results")
