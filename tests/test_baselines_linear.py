@@ -1,4 +1,4 @@
-"""NOTEARS, NOCURL and NOBEARS against convex solvers, autograd and an independent library."""
+"""NOTEARS and NOCURL against convex solvers, autograd and an independent library."""
 
 import logging
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sdcd.baselines import _linear, nobears, nocurl, notears
+from sdcd.baselines import _linear, nocurl, notears
 from sdcd.graphs import is_acyclic
 from sdcd.methods.registry import method
 
@@ -129,64 +129,6 @@ def test_nocurl_potential_of_a_chain_by_hand():
 def test_nocurl_potential_is_flat_on_a_cycle():
     cycle = np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]], dtype=bool)
     np.testing.assert_allclose(nocurl.potential(cycle), 0, atol=1e-12)
-
-
-def problem(seed=0, noise_sd=0.0):
-    X, _ = linear_data(8, n=300, d=5)
-    W = np.random.default_rng(seed).standard_normal((5, 5)).astype(np.float32)
-    np.fill_diagonal(W, 0)
-    return X, nobears._Problem(X, W, 0.05, 0.001, noise_sd, seed)
-
-
-def test_nobears_regression_gradients_agree_with_autograd():
-    X, ours = problem()
-    loss, gradients = ours.regression()
-    W, b, s = (p.clone().double().requires_grad_() for p in (ours.W, ours.b, ours.s))
-    x = torch.tensor(X, dtype=torch.float64)
-    f = b + s[0] * x + s[1] * x**2 + s[2] * x**3
-    expected = ((f @ W - x) ** 2).sum() / (2 * len(X))
-    expected.backward()
-    assert loss == pytest.approx(expected.item(), rel=1e-5)
-    for gradient, parameter in zip(gradients, (W, b, s), strict=True):
-        np.testing.assert_allclose(gradient.numpy(), parameter.grad.numpy(), rtol=1e-4, atol=1e-4)
-
-
-def test_nobears_acyclicity_converges_to_the_spectral_radius_and_its_gradient():
-    _, ours = problem()
-    for _ in range(100):
-        h, gradient = ours.acyclicity()
-    W = ours.W.double().requires_grad_()
-    radius = torch.linalg.eigvals(W * W + 1e-6).abs().max()
-    radius.backward()
-    assert h == pytest.approx(radius.item(), rel=1e-5)
-    np.testing.assert_allclose(gradient.numpy(), W.grad.numpy(), rtol=1e-3, atol=1e-4)
-
-
-def test_nobears_first_step_is_adam_on_the_whole_objective():
-    _, ours = problem()
-    before = ours.W.clone()
-    ours.step(0.01, rho=1.0, alpha=0.01)
-    moved = (ours.W - before).numpy()
-    off_diagonal = ~np.eye(5, dtype=bool)
-    # Adam's first step is the learning rate against the gradient's sign.
-    np.testing.assert_allclose(np.abs(moved[off_diagonal]), 0.01, rtol=1e-3)
-    assert (moved[~off_diagonal] == 0).all()
-
-
-def test_nobears_initial_fit_includes_the_variable_itself():
-    X, _ = linear_data(9, n=1000, d=6)
-    small = nobears.initial_weights(X, 30, 0)
-    assert np.abs(small).max() < 0.05
-    few = nobears.initial_weights(X, 2, 0)
-    assert np.abs(few).max() > 0.3
-    assert (np.count_nonzero(few, axis=0) <= 2).all()
-
-
-def test_nobears_is_deterministic_and_acyclic():
-    X, _ = linear_data(10, n=500)
-    first, second = (fit("NOBEARS", X, rounds=5) for _ in range(2))
-    np.testing.assert_array_equal(first.weights, second.weights)
-    assert is_acyclic(first.adjacency)
 
 
 @pytest.mark.parametrize("name", ["NOTEARS", "NOCURL", "NOBEARS"])

@@ -5,6 +5,10 @@ import numpy as np
 from sdcd.errors import MethodFailure
 from sdcd.methods import Graph, register
 
+POWER_ITERATIONS = 5
+STEPS_PER_CALL = 25
+"""Compiled code does not notice Ctrl-C: it returns now and then."""
+
 
 @register(
     name="NOBEARS",
@@ -38,30 +42,52 @@ def fit(
 ) -> Graph:
     """Fit NOBEARS to the data as they are, all rows in every step.
 
-    ``rounds`` (200) rounds of the augmented Lagrangian with ``steps_per_round`` (100) Adam steps
-    each, after ``initial_steps`` (200) without the constraint. The weights are the moving average
-    of ``|W|`` over rounds; the graph is their largest DAG.
+    Minimises
+
+        R + beta_1 (0.25 sum W^2 + 0.5 sum |W|) + beta_2 (sum b^2 + sum s^2) + rho/2 h^2 + alpha h,
+        R = (1/2n) ||xhat - x||_F^2,  xhat_j = sum_i W[i, j] f_i(x_i + noise),
+        f_i(x) = b_i + s_i1 x + s_i2 x^2 + s_i3 x^3,  diag(W) = 0,
+        h = v^T Q u / (v^T u),  Q = W o W + 1e-6,
+
+    with the noise, of standard deviation ``noise_sd`` (0.1), drawn afresh in every step, and the
+    eigenvectors u, v of Q followed by five power iterations a step and held constant in the
+    gradient. ``initial_steps`` (200) steps of Adam without the constraint, number k at
+    ``learning_rate`` (0.01) / sqrt(1 + 0.1 k), then ``rounds`` (200) of the augmented Lagrangian,
+    ``steps_per_round`` (100) steps each at ``learning_rate / sqrt(1 + k)`` by an Adam that starts
+    afresh. The weights are the magnitudes of the moving average of W over rounds (of W, not of its
+    magnitudes: an entry that changes sign cancels); the graph is their largest DAG.
 
     Raises
     ------
     MethodFailure
         ``nan`` if the weights stop being finite.
     """
+    from sdcd.baselines import _nobears_kernels as kernels
     from sdcd.baselines._linear import largest_dag
 
-    W = initial_weights(X, neighbours, seed)
-    problem = _Problem(X, W, beta_1, beta_2, noise_sd, seed)
-    for k in range(initial_steps):
-        problem.step(learning_rate / np.sqrt(1 + 0.1 * k), rho=0.0, alpha=0.0)
+    data = kernels.arrange(X)
+    state = kernels.new_state(data, initial_weights(X, neighbours, seed), seed)
+    W = state.parameters.W
+    tiles = (0,) * kernels.WIDE, (0,) * kernels.NARROW
+
+    def descend(steps, decay, rho, alpha):
+        moments = kernels.new_moments(state.parameters)
+        loss = h = np.inf
+        for done in range(0, steps, STEPS_PER_CALL):
+            loss, h = kernels.descend(
+                *tiles, data, state, *moments, done, min(STEPS_PER_CALL, steps - done),
+                learning_rate, decay, rho, alpha, beta_1, beta_2, noise_sd, POWER_ITERATIONS,
+            )  # fmt: skip
+        return loss, h
+
+    descend(initial_steps, 0.1, 0.0, 0.0)
     average = np.zeros_like(W)
     alpha, rho, smoothed, lowest = 0.01, 1.0, None, np.inf
     done = 0
     while done < rounds:
         done += 1
-        problem.restart_adam()
-        for k in range(steps_per_round):
-            loss, h = problem.step(learning_rate / np.sqrt(1 + k), rho=rho, alpha=alpha)
-        average = 0.975 * average + 0.025 * problem.W.numpy()
+        loss, h = descend(steps_per_round, 1.0, rho, alpha)
+        average = 0.975 * average + 0.025 * W
         smoothed = loss if smoothed is None else 0.1 * smoothed + 0.9 * loss
         lowest = min(lowest, smoothed)
         if smoothed > 1.5 * lowest and h < 0.005:
@@ -102,93 +128,3 @@ def initial_weights(X: np.ndarray, neighbours: int, seed: int) -> np.ndarray:
         W[nearest, i] = np.linalg.lstsq(regressors, X[:, i], rcond=None)[0]
     np.fill_diagonal(W, 0.0)
     return W
-
-
-class _Problem:
-    """One step at a time of Adam on
-
-        R + beta_1 (0.25 sum W^2 + 0.5 sum |W|) + beta_2 (sum b^2 + sum s^2) + rho/2 h^2 + alpha h,
-        R = (1/2n) ||xhat - x||_F^2,  xhat_j = sum_i W[i, j] f_i(x_i + noise),
-        f_i(x) = b_i + s_i1 x + s_i2 x^2 + s_i3 x^3,  diag(W) = 0,
-        h = v^T Q u / (v^T u),  Q = W o W + 1e-6,
-
-    with the eigenvectors u, v of Q followed by five power iterations a step and held constant in
-    the gradient, and the noise drawn afresh in every step.
-    """
-
-    POWER_ITERATIONS = 5
-
-    def __init__(self, X, W, beta_1, beta_2, noise_sd, seed):
-        import torch
-
-        self.torch = torch
-        self.random = torch.Generator().manual_seed(seed)
-        self.beta_1, self.beta_2, self.noise_sd = beta_1, beta_2, noise_sd
-        n, d = X.shape
-        self.x = torch.from_numpy(np.ascontiguousarray(X.T))
-        self.powers = torch.empty(3, d, n, dtype=torch.float32)
-        self.residual = torch.empty(d, n, dtype=torch.float32)
-        uniform = torch.rand(6, d, generator=self.random, dtype=torch.float32)
-        self.W = torch.from_numpy(W.copy())
-        self.b, self.s = uniform[0].clone(), uniform[1:4].clone()
-        self.u, self.v = uniform[4].clone(), uniform[5].clone()
-        self.restart_adam()
-
-    def restart_adam(self):
-        zeros = self.torch.zeros_like
-        self.steps = 0
-        self.moments = [(zeros(p), zeros(p)) for p in (self.W, self.b, self.s)]
-
-    def step(self, learning_rate: float, rho: float, alpha: float) -> tuple[float, float]:
-        """One Adam step; returns R and h at the parameters before it."""
-        loss, gradients = self.regression()
-        h, h_gradient = self.acyclicity()
-        gradients[0] += (rho * h + alpha) * h_gradient
-        gradients[0] += self.beta_1 * (0.5 * self.W + 0.5 * self.W.sign())
-        gradients[0].fill_diagonal_(0)
-        gradients[1] += 2 * self.beta_2 * self.b
-        gradients[2] += 2 * self.beta_2 * self.s
-        self.steps += 1
-        first_scale, second_scale = 1 - 0.9**self.steps, 1 - 0.999**self.steps
-        for parameter, gradient, (first, second) in zip(
-            (self.W, self.b, self.s), gradients, self.moments, strict=True
-        ):
-            first.lerp_(gradient, 0.1)
-            second.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-            scale = (second / second_scale).sqrt_().add_(1e-8)
-            parameter.addcdiv_(first, scale, value=-learning_rate / first_scale)
-        return loss, h
-
-    def regression(self):
-        """R and its gradients for W, b, s.
-
-        With the powers of all inputs stacked into P (3 d x n) and ``C[k, i, j] = s_ik W[i, j]``,
-        ``xhat = C^T P + W^T b``, so that all gradients follow from ``P residual^T``.
-        """
-        torch = self.torch
-        d, n = self.x.shape
-        y, squares, cubes = self.powers
-        y.normal_(0.0, self.noise_sd, generator=self.random).add_(self.x)
-        torch.mul(y, y, out=squares)
-        torch.mul(squares, y, out=cubes)
-        flat = self.powers.view(3 * d, n)
-        coefficients = (self.s[:, :, None] * self.W).view(3 * d, d)
-        torch.mm(coefficients.T, flat, out=self.residual)
-        self.residual.sub_(self.x).add_((self.W.T @ self.b)[:, None])
-        loss = 0.5 * float(self.residual.square().sum()) / n
-        moments = (flat @ self.residual.T).view(3, d, d) / n
-        mean = self.residual.sum(dim=1) / n
-        gradient_W = torch.einsum("ki,kij->ij", self.s, moments) + self.b[:, None] * mean
-        gradient_b = self.W @ mean
-        gradient_s = torch.einsum("ij,kij->ki", self.W, moments)
-        return loss, [gradient_W, gradient_b, gradient_s]
-
-    def acyclicity(self):
-        """Move u and v on; return h and its gradient for W."""
-        Q = self.W * self.W + 1e-6
-        for _ in range(self.POWER_ITERATIONS):
-            self.v = self.torch.nn.functional.normalize(Q.T @ self.v, dim=0)
-            self.u = self.torch.nn.functional.normalize(Q @ self.u, dim=0)
-        overlap = self.v @ self.u
-        h = float(self.v @ Q @ self.u / overlap)
-        return h, self.torch.outer(self.v, self.u) / overlap * (2 * self.W)
