@@ -8,7 +8,7 @@ import pandas as pd
 
 from sdcd import verdicts
 from sdcd.report.view import Span, Table
-from sdcd.verdicts.claims import RATIO_METRICS
+from sdcd.verdicts.evidence import RATIO_METRICS
 
 MARKS = {"reproduced": "✓", "not reproduced": "✗", "inconclusive": "?", "not run": "–"}
 
@@ -35,6 +35,7 @@ class Section:
     """What the page says of the verdicts as a whole."""
 
     summary: str
+    margin: str
     counts: Table
     refuted: list[str]
     more_refuted: int
@@ -54,6 +55,7 @@ def section(judged: pd.DataFrame, most: int = 12) -> Section:
     )
     return Section(
         _sentence(judged),
+        verdicts.margin_sentence(judged),
         _counts(judged),
         [_refuted(row) for row in farthest.to_dict("records")],
         len(cells) - len(farthest),
@@ -69,11 +71,12 @@ def of_table(experiment: str, judged: pd.DataFrame) -> tuple[str, Table, str] | 
         return None
     counts = cells["verdict"].value_counts()
     numbers = ", ".join(f"{counts[name]} {name}" for name in verdicts.VERDICTS if name in counts)
-    run = cells[cells["verdict"] != "not run"]
+    # Shortened runs are shown although they are not judged.
+    run = cells[(cells["verdict"] != "not run") | cells["ours"].notna()]
     missing = len(cells) - len(run)
     head = ("setting", "method", "paper", "ours", "difference", "verdict", "")
     table = Table(head, [_cell(row) for row in run.to_dict("records")])
-    rest = f"Not run: {missing} of {len(cells)} cells." if missing else ""
+    rest = f"{missing} of {len(cells)} cells have no run." if missing else ""
     return f"Verdicts on its {len(cells)} cells: {numbers}", table, rest
 
 

@@ -10,9 +10,12 @@ from sdcd import published
 from sdcd.runs import summaries
 from sdcd.verdicts import statistics
 from sdcd.verdicts.statistics import ALPHA
+from sdcd.verdicts.table import decide
 
 FLOOR = 0.5
 """Smallest margin, in edges: below it, differences are of rounding."""
+
+MOSTLY_FAILED = "They agree with the paper, but most of the runs failed."
 
 
 def judge_cells(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -32,10 +35,10 @@ def _judge_table(name: str, runs: pd.DataFrame | None) -> pd.DataFrame:
     pairs = (
         summaries.pair_with_published(ours, logs)
         if published.has_twins(name) and name != "ablation_stage2"
-        else pd.DataFrame(columns=[*cell, "difference"])
+        else pd.DataFrame(columns=[*cell, "seed", "difference"])
     )
     our_groups = dict(iter(ours.groupby(cell)))
-    pair_groups = dict(iter(pairs.groupby(cell)))
+    pair_groups = {key: group.set_index("seed") for key, group in pairs.groupby(cell)}
     rows = []
     for printed in table.to_dict("records"):
         key = tuple(printed[column] for column in cell)
@@ -70,16 +73,29 @@ def _describe(name, printed, ours, log) -> dict:
         "published_n": printed["n"],
         "contradiction": _contradiction(name, printed, log),
         "note": "",
+        **{"ours": math.nan, "ours_sd": math.nan, "ours_n": 0, "ours_failed": 0, "shortened": ""},
     }
     if ours is not None:
-        finished = ours.loc[ours["status"] == "ok", "shd"].astype(float).dropna()
-        row["ours"] = finished.mean()
-        row["ours_sd"] = finished.std()
+        tried = _tried_in_full(ours)
+        finished = _finished(tried if len(tried) else ours)
+        row["ours"] = finished["shd"].mean()
+        row["ours_sd"] = finished["shd"].std()
         row["ours_n"] = len(finished)
-        row["shortened"] = "; ".join(dict.fromkeys(text for text in ours["shortened"] if text))
-    else:
-        row |= {"ours": math.nan, "ours_sd": math.nan, "ours_n": 0, "shortened": ""}
+        row["ours_failed"] = int((tried["status"] != "ok").sum())
+        if not len(tried):
+            row["shortened"] = "; ".join(dict.fromkeys(text for text in ours["shortened"] if text))
     return row
+
+
+def _tried_in_full(ours: pd.DataFrame) -> pd.DataFrame:
+    """Runs that count: neither shortened nor impossible here."""
+    return ours[(ours["shortened"] == "") & (ours["status"] != "unavailable")]
+
+
+def _finished(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs that ended, with SHD as a number."""
+    runs = runs[(runs["status"] == "ok") & runs["shd"].notna()]
+    return runs.assign(shd=runs["shd"].astype(float))
 
 
 def _statement(printed) -> str:
@@ -95,12 +111,10 @@ def _contradiction(name, printed, log) -> str:
     if log is not None and printed["status"] == "ok" and log["n"] == 0:
         found.append(f"The paper prints {printed['mean']}; all {log['n_runs']} logged runs failed.")
     if log is not None and log["n"] > 0 and printed["status"] == "ok":
-        logged = f"{log['mean']:.{printed['decimals']}f}"
-        exact = logged == f"{printed['mean']:.{printed['decimals']}f}"
-        if not exact:
+        if not _rests_on_logs(printed, log):
             found.append(
                 f"The caption says {printed['n']} data sets; the authors logged {log['n']}, whose "
-                f"mean is {logged}."
+                f"mean is {log['mean']:.{printed['decimals']}f}."
             )
         elif log["n"] != printed["n"] and (printed["d"] >= 50 or name != "observational"):
             found.append(
@@ -119,79 +133,141 @@ def _contradiction(name, printed, log) -> str:
     return " ".join(found)
 
 
-def _judge_cell(printed, ours, pairs, log) -> dict:
-    """The test of a cell: estimate, margin and unadjusted p values, or a verdict without a test."""
-    if ours is None or (ours["status"] == "unavailable").all():
-        note = "" if ours is None else "The method's software or weights were not available."
-        return _untested("not run", note)
-    finished = ours[(ours["status"] == "ok") & ours["shd"].notna()]
+def _rests_on_logs(printed, log) -> bool:
+    """Whether the printed mean is that of the authors' logged runs."""
+    if log is None or not log["n"]:
+        return False
+    decimals = printed["decimals"]
+    return f"{log['mean']:.{decimals}f}" == f"{printed['mean']:.{decimals}f}"
+
+
+def _judge_cell(printed, ours, twins, log) -> dict:
+    """The test of a cell: estimate, margin and unadjusted p values, or a verdict without a test.
+
+    ``twins`` has the column ``difference`` (ours - logged), indexed by seed.
+    """
+    if ours is None:
+        return _untested("not run", "")
+    tried = _tried_in_full(ours)
+    if not len(tried):
+        return _judge_shortened(printed, ours, twins, log)
+    finished = _finished(tried)
+    failed = int((tried["status"] != "ok").sum())
     if printed["status"] == "failed":
-        return _judge_failure(ours, finished)
+        return _judge_failure(tried, finished)
     if not len(finished):
-        if (ours["shortened"] != "").any():
-            return _untested(
-                "inconclusive", "Every run of ours failed, under limits that were shortened."
-            )
-        return _untested("not reproduced", "The paper has a value; every run of ours failed.")
-    margin = _margin(printed, finished, log)
-    result = {"margin": margin, "verdict": "", "note": "", "all_paired": False}
-    if pairs is not None and len(pairs):
-        differences = pairs["difference"].to_numpy(dtype=float)
-        estimate = statistics.of_sample(differences)
-        result["test"] = f"paired by seed, {len(pairs)} pairs"
-        result["all_paired"] = log is not None and len(pairs) == log["n"]
-        if not differences.any():
-            # Nothing is left to chance: the same numbers on the same data.
-            result |= {"verdict": "reproduced", "note": "Identical to the log on every data set."}
+        if not failed:
+            return _untested("not run", "Our runs have no SHD.")
+        return _untested(
+            "not reproduced", f"The paper has a value; every run of ours failed ({failed})."
+        )
+    result = _compare(printed, finished, twins, log)
+    notes = []
+    mostly_failed = failed > len(finished)
+    if result.pop("exact"):
+        notes.append("Identical to the log on every data set.")
+        verdict = "inconclusive" if mostly_failed else "reproduced"
+        if mostly_failed:
+            notes.append(MOSTLY_FAILED)
+        result["verdict"] = result["half_margin"] = verdict
     else:
-        estimate = statistics.welch(
-            finished["shd"].to_numpy(dtype=float), printed["mean"], printed["sd"], printed["n"]
+        result["verdict"] = ""
+    if failed:
+        verb = "is" if len(finished) == 1 else "are"
+        notes.append(
+            f"{failed} of {len(tried)} runs failed; what is judged {verb} the {len(finished)} that "
+            "ended."
         )
-        result["test"] = (
-            "Welch" if not math.isnan(printed["sd"]) else "one sample (no published sd)"
-        )
-    low, high = estimate.interval()
+    if len(tried) < len(ours):
+        notes.append(f"{len(ours) - len(tried)} shortened or impossible runs were left out.")
+    result["mostly_failed"] = mostly_failed
+    return result | {"note": " ".join(notes)}
+
+
+def _compare(printed, finished, twins, log) -> dict:
+    """Ours beside the published: the estimate, its test, and unadjusted p values."""
     spread = _spread(printed, finished, log)
-    return result | {
+    margin = max(0.1 * printed["mean"] if math.isnan(spread) else spread, FLOOR)
+    half = max(margin / 2, FLOOR)
+    shd = finished.set_index("seed")["shd"]
+    differences = pd.Series(dtype=float) if twins is None else twins["difference"].astype(float)
+    differences = differences[differences.index.isin(shd.index)]
+    unpaired = shd[~shd.index.isin(differences.index)]
+    rests = _rests_on_logs(printed, log)
+    n_published = int(log["n"] if rests else printed["n"])
+    p, q = len(differences), len(unpaired)
+    logged = 0 if log is None else int(log["n"])
+    exact = p > 0 and not q and not differences.any() and (p > 1 or p == logged)
+    if p > 1:
+        spreads = statistics.Spreads(
+            float(differences.std()), float(shd.std()), spread, p, max(n_published, p)
+        )
+        estimate = statistics.partly_paired(
+            differences.to_numpy(), unpaired.to_numpy(), printed["mean"], spreads
+        )
+        if not q and p < logged:
+            # The next data sets of ours have twins as well.
+            estimate = statistics.of_sample(differences.to_numpy())
+        test = f"paired by seed, {p} pairs" + (f", and {q} without a twin" if q else "")
+    elif exact:
+        estimate, test = statistics.of_sample(differences.to_numpy()), "paired by seed, 1 pair"
+    else:
+        sd = spread if math.isnan(printed["sd"]) and rests else printed["sd"]
+        estimate = statistics.welch(shd.to_numpy(), printed["mean"], sd, n_published)
+        test = "Welch" if not math.isnan(sd) else "Welch, with our sd for the published"
+    low, high = estimate.interval()
+    seeds = _seeds(estimate, margin)
+    stuck = seeds >= statistics.MOST_SEEDS
+    return {
+        "test": test,
+        "exact": exact,
+        "margin": margin,
         "estimate": estimate.value,
         "low": low,
         "high": high,
         "effect_size": estimate.value / spread if spread > 0 else math.nan,
         "p_support": estimate.p_within(margin),
+        "p_half": estimate.p_within(half),
         "p_refute": estimate.p_different(),
-        "seeds_needed": _seeds(estimate, margin),
+        "beyond": abs(estimate.value) >= margin,
+        "beyond_half": abs(estimate.value) >= half,
+        "seeds_needed": math.nan if stuck else seeds,
+        "stuck": f"Even {seeds:,} data sets of ours would not settle it." if stuck else "",
     }
 
 
 def _untested(verdict: str, note: str) -> dict:
-    return {"verdict": verdict, "note": note, "test": "", "all_paired": False}
+    return {"verdict": verdict, "half_margin": verdict, "note": note, "test": ""}
 
 
-def _judge_failure(ours, finished) -> dict:
+def _judge_shortened(printed, ours, twins, log) -> dict:
+    """No run counts: the difference is shown where there is one, without a verdict."""
+    finished = _finished(ours)
+    if not (ours["shortened"] != "").any():
+        return _untested("not run", "The method's software or weights were not available.")
+    if not len(finished) or printed["status"] == "failed":
+        return _untested("not run", "Every run of ours was shortened.")
+    shown = _compare(printed, finished, twins, log)
+    kept = ("margin", "estimate", "low", "high", "effect_size")
+    note = "Every run of ours was shortened: the difference is shown, not judged."
+    return _untested("not run", note) | {name: shown[name] for name in kept}
+
+
+def _judge_failure(tried, finished) -> dict:
     if not len(finished):
-        reasons = "; ".join(dict.fromkeys(text for text in ours["reason"] if text))
-        if (ours["shortened"] != "").any():
-            return _untested("inconclusive", f"Failed under limits that were shortened: {reasons}")
+        reasons = "; ".join(dict.fromkeys(text for text in tried["reason"] if text))
         return _untested("reproduced", f"Failed in the paper and here: {reasons}")
-    if len(finished) == len(ours):
+    if len(finished) == len(tried):
         return _untested("not reproduced", "NA in the paper; every run of ours finished.")
     return _untested(
-        "inconclusive", f"NA in the paper; {len(finished)} of our {len(ours)} runs finished."
+        "inconclusive", f"NA in the paper; {len(finished)} of our {len(tried)} runs finished."
     )
 
 
 def _spread(printed, finished, log) -> float:
     """Standard deviation of SHD between data sets: printed, else logged, else ours."""
-    candidates = [printed["sd"], math.nan if log is None else log["sd"]]
-    candidates.append(finished["shd"].astype(float).std())
+    candidates = [printed["sd"], math.nan if log is None else log["sd"], finished["shd"].std()]
     return next((sd for sd in candidates if not math.isnan(sd)), math.nan)
-
-
-def _margin(printed, finished, log) -> float:
-    spread = _spread(printed, finished, log)
-    if math.isnan(spread):
-        spread = 0.1 * printed["mean"]
-    return max(spread, FLOOR)
 
 
 def _seeds(estimate, margin) -> float:
@@ -202,33 +278,41 @@ def _seeds(estimate, margin) -> float:
 
 def _decide(cells: pd.DataFrame) -> pd.DataFrame:
     """Adjust the p values of a table for multiplicity and decide the tested cells."""
-    for column in ("p_support", "p_refute"):
+    for column, default in _WORKING.items():
         if column not in cells:
-            cells[column] = np.nan
+            cells[column] = default
+        cells[column] = cells[column].where(cells[column].notna(), default)
+    for column in ("p_support", "p_refute", "p_half"):
         cells[column] = statistics.benjamini_hochberg(cells[column].to_numpy(dtype=float))
-    for column in ("estimate", "low", "high", "effect_size", "margin", "seeds_needed"):
-        if column not in cells:
-            cells[column] = np.nan
-    undecided = cells["verdict"] == ""
-    supported = undecided & (cells["p_support"] < ALPHA)
-    beyond = cells["estimate"].abs() >= cells["margin"]
-    refuted = undecided & ~supported & (cells["p_refute"] < ALPHA) & beyond
-    cells.loc[undecided, "verdict"] = "inconclusive"
-    cells.loc[supported, "verdict"] = "reproduced"
-    cells.loc[refuted, "verdict"] = "not reproduced"
-    # A run that was shortened cannot speak against the paper.
-    spared = refuted & (cells["shortened"] != "")
-    cells.loc[spared, "verdict"] = "inconclusive"
-    cells.loc[spared, "note"] = "Differs, but ours were shortened."
-    small = supported & (cells["p_refute"] < ALPHA)
-    cells.loc[small, "note"] = "A small but clear difference, within the margin."
-    settled = (cells["verdict"] != "inconclusive") | spared
+    for index in cells.index[cells["verdict"] == ""]:
+        row = cells.loc[index]
+        verdict = decide(row["p_support"], row["p_refute"], row["beyond"])
+        notes = [row["note"]]
+        if verdict == "reproduced" and row["p_refute"] < ALPHA:
+            notes.append("A small but clear difference, within the margin.")
+        if verdict == "reproduced" and row["mostly_failed"]:
+            verdict = "inconclusive"
+            notes.append(MOSTLY_FAILED)
+        elif verdict == "inconclusive":
+            notes.append(row["stuck"])
+        cells.loc[index, "verdict"] = verdict
+        half = decide(row["p_half"], row["p_refute"], row["beyond_half"])
+        cells.loc[index, "half_margin"] = (
+            "inconclusive" if half == "reproduced" and row["mostly_failed"] else half
+        )
+        cells.loc[index, "note"] = " ".join(filter(None, notes))
+    settled = (cells["verdict"] != "inconclusive") | (cells["mostly_failed"].astype(bool))
     cells.loc[settled, "seeds_needed"] = np.nan
-    # More data sets of ours would have no run of the authors' to be paired with.
-    stuck = undecided & ~settled & cells["all_paired"]
-    cells.loc[stuck, "seeds_needed"] = np.nan
-    cells.loc[stuck, "note"] = (
-        "Every run that the authors logged is paired: more data sets would not settle it."
-    )
     cells["threshold"] = cells["margin"]
-    return cells.drop(columns=["margin", "all_paired"])
+    working = set(_WORKING) - {*_SHOWN}
+    return cells.drop(columns=[column for column in cells if column in working])
+
+
+_SHOWN = ("p_support", "p_refute", "estimate", "low", "high", "effect_size", "seeds_needed")
+
+_WORKING = {
+    **dict.fromkeys((*_SHOWN, "p_half", "margin"), np.nan),
+    **dict.fromkeys(("beyond", "beyond_half", "mostly_failed"), False),
+    "stuck": "",
+}
+"""What :func:`_decide` needs of every cell, with its value where a cell has no test."""

@@ -108,18 +108,133 @@ def of_sample(values: np.ndarray) -> Estimate:
 def welch(values: np.ndarray, mean: float, sd: float, n: int) -> Estimate:
     """Difference between the mean of our observations and a published mean.
 
-    Welch's: the variances may differ. If the published sd is NaN, the published mean is taken as
-    exact, which makes the test of one sample.
+    Welch's: the variances may differ. If the published sd is NaN, ours is taken for it.
+
+    Parameters
+    ----------
+    values : float (n_ours,)
+        Our observations.
+    mean, sd : float
+        Published mean and standard deviation (ddof 1) over data sets.
+    n : int
+        Data sets behind the published mean.
     """
     ours = of_sample(values)
     if math.isnan(sd) or n < 2:
-        return Estimate(ours.value - mean, ours.error, ours.freedom, ours.sd, ours.n)
+        error = ours.sd * math.sqrt(1 / ours.n + 1 / n)
+        other = ours.sd / math.sqrt(n)
+        return Estimate(ours.value - mean, error, ours.freedom, ours.sd, ours.n, other)
     a, b = ours.error**2, sd**2 / n
     error = math.sqrt(a + b)
     if math.isnan(error) or error == 0:
         return Estimate(ours.value - mean, error, ours.freedom, ours.sd, ours.n, math.sqrt(b))
     freedom = (a + b) ** 2 / (a**2 / (ours.n - 1) + b**2 / (n - 1))
     return Estimate(ours.value - mean, error, freedom, ours.sd, ours.n, math.sqrt(b))
+
+
+@dataclass(frozen=True)
+class Spreads:
+    """What the error of a partly paired difference is made of.
+
+    Attributes
+    ----------
+    differences, ours, published : float
+        Standard deviations (ddof 1) of the paired differences, of our observations and of the
+        published ones.
+    pairs : int
+        Observations of ours that have a published twin, at least 2.
+    n_published : int
+        Observations behind the published mean, the twins among them.
+    """
+
+    differences: float
+    ours: float
+    published: float
+    pairs: int
+    n_published: int
+
+    def weight(self, unpaired):
+        """The paired part's weight: see :func:`partly_paired`. ``unpaired`` may be an array."""
+        v1 = 1 / self.pairs
+        v2 = 1 / unpaired + 1 / self.n_published
+        both = 0.5 / self.n_published
+        return np.clip((v2 - both) / (v1 + v2 - 2 * both), 0.0, 1.0)
+
+    def error(self, unpaired):
+        """Standard error and degrees of freedom with so many unpaired observations of ours."""
+        w = self.weight(unpaired)
+        n = self.n_published
+        paired = (w**2 / self.pairs + w * (1 - w) / n) * self.differences**2
+        ours = (1 - w) ** 2 / unpaired * self.ours**2
+        published = (1 - w) ** 2 / n * self.published**2
+        variance = paired + ours + published
+        parts = paired**2 / (self.pairs - 1) + ours**2 / (self.pairs + unpaired - 1)
+        parts = parts + published**2 / max(n - 1, 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            freedom = np.where(parts > 0, variance**2 / parts, self.pairs - 1)
+        return np.sqrt(variance), freedom
+
+
+@dataclass(frozen=True)
+class PartlyPaired(Estimate):
+    """A difference to which observations with and without a published twin contribute."""
+
+    spreads: Spreads | None = None
+
+    def seeds_to_settle(self, bound: float, alpha: float = ALPHA) -> int:
+        """As for an :class:`Estimate`, where every further observation has no twin."""
+        unpaired = np.arange(1, MOST_SEEDS)
+        error, freedom = self.spreads.error(unpaired)
+        enough = abs(self.value - bound) > stats.t.ppf(1 - alpha, freedom) * error
+        return int(self.spreads.pairs + unpaired[enough][0]) if enough.any() else MOST_SEEDS
+
+
+def partly_paired(
+    differences: np.ndarray, unpaired: np.ndarray, mean: float, spreads: Spreads
+) -> PartlyPaired:
+    """Difference between ours and the published, from twins and from further observations.
+
+    ``w * mean(differences) + (1 - w) * (mean(unpaired) - mean)``. The weight w depends on the
+    numbers of observations alone: it is the best one if two observations of the same data set
+    correlate with 1/2, and any other leaves the estimate without bias. Its error allows for the
+    twins being part of the published mean. ``docs/verdicts.md`` has the formulas.
+
+    Parameters
+    ----------
+    differences : float (p,)
+        Ours - published on the p >= 2 data sets that have both.
+    unpaired : float (q,)
+        Our further observations; with q = 0 only the pairs count.
+    mean : float
+        The published mean.
+    spreads : Spreads
+        What the standard error is made of.
+    """
+    paired, q = of_sample(differences), len(unpaired)
+    n, sd = paired.n + q, paired.sd
+    if not q:
+        return PartlyPaired(paired.value, paired.error, paired.freedom, sd, n, 0.0, spreads)
+    w = float(spreads.weight(q))
+    value = w * paired.value + (1 - w) * (float(np.mean(unpaired)) - mean)
+    error, freedom = (float(x) for x in spreads.error(q))
+    return PartlyPaired(value, error, freedom, sd, n, 0.0, spreads)
+
+
+def fitted_exponent(d, values) -> Estimate:
+    """Slope of log values on log d by least squares, with its standard error.
+
+    Parameters
+    ----------
+    d, values : sequence of float
+        Positive numbers, of at least two different d.
+    """
+    x, y = np.log(np.asarray(d, dtype=float)), np.log(np.asarray(values, dtype=float))
+    x = x - x.mean()
+    slope = float(x @ y / (x @ x))
+    residual = y - y.mean() - slope * x
+    freedom = len(x) - 2
+    error = math.sqrt(float(residual @ residual) / freedom / float(x @ x))
+    return Estimate(slope, error, freedom, math.nan, len(x))
 
 
 def holm(p: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The verdicts as a table."""
+"""The verdicts as a table: its columns, its four answers, and what is counted from it."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import pandas as pd
 
 from sdcd.errors import InputError
 from sdcd.files import atomic_path
+from sdcd.verdicts.statistics import ALPHA
 
 VERDICTS = ("reproduced", "not reproduced", "inconclusive", "not run")
 """The four answers."""
@@ -28,6 +29,7 @@ COLUMNS = (
     "ours",
     "ours_sd",
     "ours_n",
+    "ours_failed",
     "shortened",
     "test",
     "threshold",
@@ -38,6 +40,7 @@ COLUMNS = (
     "p_support",
     "p_refute",
     "verdict",
+    "half_margin",
     "seeds_needed",
     "note",
     "contradiction",
@@ -59,6 +62,56 @@ def count(verdicts: pd.DataFrame) -> pd.DataFrame:
     order = list(dict.fromkeys(table))
     counts = counts.reindex(index=order, columns=list(VERDICTS), fill_value=0)
     return counts.rename_axis(index="table", columns=None)
+
+
+def count_half_margin(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """How many reproduced cells would be so with half the margin.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by ``table`` (an experiment), for its cells with a test: ``reproduced``, and of
+        those ``paired`` (judged on the same data sets, wholly or in part) and ``half_margin``
+        (reproduced within half a standard deviation as well).
+    """
+    cells = verdicts[(verdicts["kind"] == "cell") & (verdicts["verdict"] == "reproduced")]
+    cells = cells[cells["test"].fillna("") != ""]
+    groups = {
+        "reproduced": cells["test"].notna(),
+        "paired": cells["test"].str.startswith("paired"),
+        "half_margin": cells["half_margin"] == "reproduced",
+    }
+    counts = pd.DataFrame({name: kept.astype(int) for name, kept in groups.items()})
+    counts = counts.groupby(cells["experiment"], sort=False).sum()
+    return counts.rename_axis(index="table")
+
+
+def margin_sentence(verdicts: pd.DataFrame) -> str:
+    """What a reader must know about the margin of the cells, in words; plain text."""
+    counts = count_half_margin(verdicts).sum()
+    if not len(counts) or not counts["reproduced"]:
+        return ""
+    return (
+        "The margin of a cell, one standard deviation between data sets, is generous where the "
+        "test is paired: two runs on the same data differ by much less than two data sets do. Of "
+        f"{counts['reproduced']} cells reproduced by a test ({counts['paired']} of them paired), "
+        f"{counts['half_margin']} are so within half a standard deviation as well."
+    )
+
+
+def decide(p_support: float, p_refute: float, beyond: bool) -> str:
+    """The verdict on a cell with a test, from its adjusted p values.
+
+    Parameters
+    ----------
+    p_support, p_refute : float
+        Adjusted p values for and against; NaN decides nothing.
+    beyond : bool
+        Whether the estimate is at least as large as the margin.
+    """
+    if p_support < ALPHA:
+        return "reproduced"
+    return "not reproduced" if beyond and p_refute < ALPHA else "inconclusive"
 
 
 def write(verdicts: pd.DataFrame, path: str | Path) -> None:

@@ -1,0 +1,242 @@
+"""Tests of claims that compare methods with each other, or one method with a number."""
+
+import math
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pandas as pd
+
+from sdcd import published
+from sdcd.runs import summaries
+from sdcd.verdicts import statistics
+from sdcd.verdicts.evidence import (
+    RATIO_METRICS,
+    Book,
+    Comparison,
+    Data,
+    Outcome,
+    combine,
+    judged,
+    scaled,
+    with_failures,
+)
+
+# Methods with each other
+
+
+def lower(data: Data) -> Outcome:
+    """The method's metric is less than ``threshold`` times that of every other, everywhere."""
+    return combine(*_compare(data, "below"))
+
+
+def higher(data: Data) -> Outcome:
+    """The method's metric exceeds that of every other by more than ``threshold``, everywhere."""
+    return combine(*_compare(data, "above"))
+
+
+def within(data: Data) -> Outcome:
+    """The two methods' metrics are within a factor ``threshold``, or a difference, everywhere.
+
+    A factor is a ratio between 1 / ``threshold`` and ``threshold``.
+    """
+    return combine(*_compare(data, "within"))
+
+
+def _compare(data: Data, kind: str) -> tuple[list[Comparison], int]:
+    """All comparisons of the claim's method with the others; and how many there should be."""
+    method = data.claim.arguments["method"]
+    scope = data.claim.arguments.get("scope", "each")
+    printed = data.printed()
+    book = Book.of(data.ours(), data.metric())
+    comparisons, expected = [], 0
+    setting = list(summaries.SETTING)
+    for other in data.others():
+        own = printed[(printed["method"] == method) & (printed["status"] == "ok")]
+        rival = printed[(printed["method"] == other) & (printed["status"] == "ok")]
+        cells = own[setting].merge(rival[setting], on=setting)
+        groups = _groups(cells, scope)
+        expected += len(groups)
+        for label, members in groups:
+            comparison = _compare_group(data, book, other, members, kind, scope)
+            if comparison is not None:
+                comparison.where = f"{method} to {other}{label}"
+                comparisons.append(comparison)
+    return comparisons, expected
+
+
+def _groups(cells: pd.DataFrame, scope: str) -> list[tuple[str, pd.DataFrame]]:
+    if not len(cells):
+        return []
+    if scope == "pooled":
+        return [("", cells)]
+    keys = {"each": list(summaries.SETTING), "graph": ["d", "s", "mechanism"]}[scope]
+    return [(f" at {_place(cells, group)}", group) for _, group in cells.groupby(keys)]
+
+
+def _place(cells: pd.DataFrame, group: pd.DataFrame) -> str:
+    """A setting in words, naming only what varies between the cells."""
+    first = group.iloc[0]
+    parts = [f"d={first['d']}"]
+    if cells["s"].nunique() > 1:
+        parts.append(f"s={first['s']}")
+    if group["fraction"].nunique() == 1 and cells["fraction"].nunique() > 1:
+        parts.append(f"fraction {first['fraction']:g}")
+    if first["mechanism"]:
+        parts.append(first["mechanism"])
+    return ", ".join(parts)
+
+
+def _bound(data: Data, kind: str) -> tuple[float, float]:
+    """On the scale of the comparison: the bound (0 for ``within``), and the margin."""
+    threshold = data.claim.threshold
+    if data.metric() in RATIO_METRICS:
+        threshold = math.log(threshold)
+    return (0.0, threshold) if kind == "within" else (threshold, 0.0)
+
+
+def _compare_group(data: Data, book: Book, other, members, kind, scope) -> Comparison | None:
+    method, metric = data.claim.arguments["method"], data.metric()
+    settings = list(members[list(summaries.SETTING)].itertuples(index=False, name=None))
+    own = [(method, *setting) for setting in settings]
+    rival = [(other, *setting) for setting in settings]
+    if not all(book.tried(cell) for cell in own):
+        return None
+    if not any(book.values.get(cell) for cell in own):
+        return Comparison.decided("", supports=False)
+    if not any(book.tried(cell) for cell in rival):
+        return _against_published(data, book, own[0], other, members, kind)
+    if not all(book.tried(cell) for cell in rival):
+        return None
+    if not any(book.values.get(cell) for cell in rival):
+        # It failed where this one did not. That is worse, and not similar.
+        return Comparison.decided("", supports=kind != "within")
+    bound, margin = _bound(data, kind)
+    # Fractions of one data set share its graph and rows: one observation.
+    found: dict[tuple, list[float]] = {}
+    for first, second in zip(own, rival, strict=True):
+        _, d, s, _, mechanism = first
+        for seed in sorted(book.tried(first) & book.tried(second)):
+            one = book.values.get(first, {}).get(seed)
+            two = book.values.get(second, {}).get(seed)
+            if one is None:
+                distance = math.inf
+            elif two is None:
+                distance = math.inf if kind == "within" else -math.inf
+            else:
+                distance = float(scaled(metric, one) - scaled(metric, two)) - bound
+            found.setdefault((d, s, mechanism, seed), []).append(distance)
+    if not found:
+        return None
+    ratio = metric in RATIO_METRICS
+    # Infinite: against the claim; minus infinite: in favour of it.
+    filled = _fill_in([x for distances in found.values() for x in distances], kind, margin, ratio)
+    rest = iter(filled)
+    values = [float(np.mean([next(rest) for _ in found[key]])) for key in found]
+    return judged(statistics.of_sample(np.array(values)), margin, kind, bound, ratio)
+
+
+def _fill_in(distances: list[float], kind: str, margin: float, ratio: bool) -> np.ndarray:
+    """Distances in their order, with failures (infinite) as :func:`with_failures` has them."""
+    distances = np.array(distances)
+    finite = distances[np.isfinite(distances)]
+    against, favour = with_failures(finite, 1, 1, kind, margin, ratio)[-2:]
+    return np.where(np.isfinite(distances), distances, np.where(distances > 0, against, favour))
+
+
+def _against_published(data: Data, book: Book, own, other, members, kind) -> Comparison | None:
+    """Our runs of the method against the paper's value of a method that we did not run."""
+    metric = data.metric()
+    if metric == "seconds" or len(members) > 1:
+        return None
+    cell = members.iloc[0]
+    table = _published_means(data.experiment, metric)
+    match = (table["method"] == other) & table["mean"].notna()
+    for column in summaries.SETTING:
+        match &= table[column] == cell[column]
+    if not match.any():
+        return None
+    row = table[match].iloc[0]
+    values = np.array(list(book.values[own].values()))
+    bound, margin = _bound(data, kind)
+    ratio = metric in RATIO_METRICS
+    mean, sd = row["mean"], row["sd"]
+    if ratio:
+        # The logarithm of a mean, by its first derivative; the same for ours and the paper's.
+        values = math.log1p(values.mean()) + (values - values.mean()) / (1 + values.mean())
+        mean, sd = math.log1p(mean), sd / (1 + mean)
+    failures = len(book.failed.get(own, ()))
+    distances = with_failures(values - mean - bound, failures, 0, kind, margin, ratio)
+    return judged(statistics.welch(distances, 0.0, sd, row["n"]), margin, kind, bound, ratio)
+
+
+@cache
+def _published_means(experiment: str, metric: str) -> pd.DataFrame:
+    if metric == "shd":
+        return published.published_table(experiment)
+    return summaries.summarise(published.published_runs(experiment), metric)
+
+
+# One method with a number
+
+
+def below(data: Data) -> Outcome:
+    """The mean of the metric is below ``threshold`` at every setting."""
+    return _against_number(data, "below", _one)
+
+
+def above(data: Data) -> Outcome:
+    """The mean of the metric is above ``threshold`` at every setting."""
+    return _against_number(data, "above", _one)
+
+
+def below_edges(data: Data) -> Outcome:
+    """The metric is below ``threshold`` times the number of true edges at every setting."""
+    return _against_number(data, "below", _edges)
+
+
+def above_edges(data: Data) -> Outcome:
+    """The metric is above ``threshold`` times the number of true edges at every setting.
+
+    With ``failed=counts`` a method that fails at a setting supports the claim there.
+    """
+    return _against_number(data, "above", _edges)
+
+
+def _edges(cell: tuple) -> float:
+    return float(cell[1] * cell[2])
+
+
+def _one(cell: tuple) -> float:
+    return 1.0
+
+
+def _against_number(data: Data, kind: str, unit: Callable[[tuple], float]) -> Outcome:
+    metric = data.metric()
+    failures_support = data.claim.arguments.get("failed") == "counts"
+    words = data.claim.words("method")
+    methods = data.others() if words == ["others"] else words
+    printed = data.printed()
+    wanted = printed[printed["method"].isin(methods)]
+    wanted = wanted[wanted["status"].isin(["ok", "failed"] if failures_support else ["ok"])]
+    book = Book.of(data.ours(), metric)
+    ratio = metric in RATIO_METRICS
+    comparisons = []
+    for cell in wanted[list(summaries.CELL)].itertuples(index=False, name=None):
+        if not book.tried(cell):
+            continue
+        where = f"{cell[0]} at d={cell[1]}"
+        values = np.array(list(book.values.get(cell, {}).values()))
+        if not len(values):
+            comparisons.append(Comparison.decided(where, supports=failures_support))
+            continue
+        bound = data.claim.threshold * unit(cell)
+        distances = scaled(metric, values) - float(scaled(metric, bound))
+        failed = len(book.failed.get(cell, ()))
+        against, favour = (0, failed) if failures_support else (failed, 0)
+        estimate = statistics.of_sample(with_failures(distances, against, favour, kind, 0.0, ratio))
+        shift = math.log(data.claim.threshold) if ratio else data.claim.threshold
+        comparison = judged(estimate, 0.0, kind, shift, ratio)
+        comparison.where = where
+        comparisons.append(comparison)
+    return combine(comparisons, len(wanted))

@@ -1,0 +1,119 @@
+"""Tests of claims about how runs end and how long they take."""
+
+import pandas as pd
+
+from sdcd.verdicts.evidence import Data, Outcome
+from sdcd.verdicts.statistics import Estimate, fitted_exponent
+
+
+def all_below(data: Data) -> Outcome:
+    """Every single run ends, and is below ``threshold``."""
+    metric = data.metric()
+    ours, wanted = _runs_and_sizes(data)
+    ended = ours[(ours["status"] == "ok") & ours[metric].notna()]
+    failed = ours[ours["status"] != "ok"]
+    if not len(ended) and not len(failed):
+        return Outcome(0, len(wanted))
+    note = ""
+    if len(ended):
+        worst = ended.loc[ended[metric].astype(float).idxmax()]
+        note = f"Largest of {len(ended)} runs: d={worst['d']}, seed {worst['seed']}."
+    value = float(ended[metric].astype(float).max())
+    holds = not len(failed) and value < data.claim.threshold
+    return Outcome(
+        len({*ended["d"], *failed["d"]}),
+        len(wanted),
+        supported=holds,
+        refuted=not holds,
+        estimate=value,
+        note=note,
+    )
+
+
+def exponent_below(data: Data) -> Outcome:
+    """The metric grows with d no faster than d to the power ``threshold``.
+
+    A d at which every run failed refutes it; with any other failure it is not supported.
+    """
+    metric = data.metric()
+    ours, wanted = _runs_and_sizes(data)
+    failed = ours["status"] != "ok"
+    dead = sorted(d for d, group in failed.groupby(ours["d"]) if group.all())
+    if dead:
+        note = f"Every run failed at d={', '.join(map(str, dead))}."
+        return Outcome(ours["d"].nunique(), len(wanted), refuted=True, note=note)
+    ended = ours[~failed & ours[metric].notna()]
+    if ended["d"].nunique() < 3:
+        return Outcome(0, len(wanted), note="An exponent needs at least three values of d.")
+    outcome = exponent(ended["d"], ended[metric].astype(float), data.claim.threshold, "below")
+    outcome.evaluated, outcome.expected = ended["d"].nunique(), len(wanted)
+    outcome.seeds_needed = len(ended) + 1
+    if failed.any():
+        outcome.p_support = 1.0
+    return outcome
+
+
+def exponent(d: pd.Series, values: pd.Series, bound: float, kind: str) -> Outcome:
+    """Whether values grow with d slower (``below``) or faster (``above``) than d to a power."""
+    estimate = fitted_exponent(d, values)
+    from_bound = Estimate(
+        estimate.value - bound, estimate.error, estimate.freedom, estimate.sd, estimate.n
+    )
+    support, refute = from_bound.p_below(0), from_bound.p_above(0)
+    if kind == "above":
+        support, refute = refute, support
+    low, high = estimate.interval()
+    return Outcome(
+        1,
+        1,
+        p_support=support,
+        p_refute=refute,
+        estimate=estimate.value,
+        low=low,
+        high=high,
+        note="Estimate: exponent of d.",
+    )
+
+
+def fails(data: Data) -> Outcome:
+    """Every run of the method fails, at every d named."""
+    return _ends(data, failing=True)
+
+
+def finishes(data: Data) -> Outcome:
+    """Every run of the method finishes, at every d of the table."""
+    return _ends(data, failing=False)
+
+
+def _runs_and_sizes(data: Data) -> tuple[pd.DataFrame, set[int]]:
+    """Our runs of the claim's method, and the d for which the paper has a value."""
+    method = data.claim.arguments["method"]
+    printed = data.printed()
+    wanted = set(printed.loc[(printed["method"] == method) & (printed["status"] == "ok"), "d"])
+    ours = data.ours()
+    return ours[(ours["method"] == method) & ours["d"].isin(wanted)], wanted
+
+
+def _ends(data: Data, *, failing: bool) -> Outcome:
+    method = data.claim.arguments["method"]
+    printed = data.printed()
+    printed = printed[(printed["method"] == method) & (printed["status"] != "not_tested")]
+    expected = printed["d"].nunique()
+    ours = data.ours()
+    ours = ours[(ours["method"] == method) & ours["d"].isin(printed["d"])]
+    if not len(ours):
+        return Outcome(0, expected)
+    contrary = ours[(ours["status"] == "ok") == failing]
+    kinds = ", ".join(
+        f"{count} {status}" for status, count in ours["status"].value_counts().items()
+    )
+    note = f"{len(ours)} runs: {kinds}."
+    if len(contrary):
+        note += f" Contrary to the claim at d={', '.join(map(str, sorted(set(contrary['d']))))}."
+    return Outcome(
+        ours["d"].nunique(),
+        expected,
+        supported=not len(contrary),
+        refuted=bool(len(contrary)),
+        note=note,
+    )
