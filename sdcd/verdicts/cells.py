@@ -30,6 +30,7 @@ def _judge_table(name: str, runs: pd.DataFrame | None) -> pd.DataFrame:
     table = table[table["status"] != "not_tested"].reset_index(drop=True)
     logs = published.published_runs(name)
     ours = summaries.tidy(runs if runs is not None else logs.iloc[:0])
+    ours = ours[[*cell, "seed", "status", "reason", "shortened", "shd"]]
     logged = summaries.summarise(logs).set_index(cell)
     # The printed row of SDCD in the second ablation is of other runs than those logged.
     pairs = (
