@@ -79,7 +79,8 @@ def _failing(table, method):
 def judged_by(package, folders):
     """Every folder's runs judged by the package in a folder, in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": str(package)}
-    subprocess.run([sys.executable, "-c", JUDGE, *folders], env=environment, check=True)
+    command = [sys.executable, "-P", "-c", JUDGE, *folders]
+    subprocess.run(command, env=environment, check=True)
     read = {"keep_default_na": False}
     return [pd.read_csv(folder / "verdicts.out", **read).set_index("id") for folder in folders]
 
