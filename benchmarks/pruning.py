@@ -2,7 +2,7 @@
 
     python benchmarks/pruning.py                      # every cell of the protocol: a day on a core
     python benchmarks/pruning.py --cells d30 d40      # some of them
-    python benchmarks/pruning.py --cells              # none: make the page again from the table
+    python benchmarks/pruning.py --cells              # none: only the summary and the figure
     python benchmarks/pruning.py --cells --curves     # precision and recall against min_gain
 
 `docs/pruning-protocol.md` says what is run and how it is judged. One row per data set and method
@@ -10,8 +10,9 @@ goes to `docs/benchmarks/pruning.csv` as soon as it is there; data sets that hav
 passed over, so that a run which was stopped goes on where it was. The methods' graphs before
 pruning are kept under `--out`, so that pruning alone can be repeated (`--again`). Seconds are the
 processor's.
-`docs/pruning.md` gets the tables between its markers. `--curves` prunes the graphs of few rows, of
-weak edges and, beside them, of d = 30 as published at other gains than the frozen one.
+`docs/benchmarks/pruning_cells.csv` has a row for each cell and `docs/pruning.png` shows them.
+`--curves` prunes the graphs of few rows, of weak edges and, beside them, of d = 30 as published at
+other gains than the frozen one.
 """
 
 import argparse
@@ -22,11 +23,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from _page import write_tables
 from scipy import stats
 
 from sdcd.data.dataset import Dataset
 from sdcd.errors import MethodFailure
+from sdcd.figures import style
 from sdcd.files import atomic_path, read_npz, write_npz
 from sdcd.fits.child import preload
 from sdcd.methods import Graph
@@ -39,7 +40,8 @@ from sdcd.verdicts.statistics import of_sample
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "docs" / "benchmarks" / "pruning.csv"
-PAGE = ROOT / "docs" / "pruning.md"
+CELLS = ROOT / "docs" / "benchmarks" / "pruning_cells.csv"
+FIGURE = ROOT / "docs" / "pruning.png"
 CURVES = ROOT / "docs" / "benchmarks" / "pruning_curves.csv"
 CURVE_CELLS = ("d30", "n2000", "n500", "weak")
 MIN_GAINS = (0.0, 0.005, 0.01, 0.02, 0.04, 0.08)
@@ -172,7 +174,6 @@ def main():
     parser.add_argument("--again", action="store_true", help="also what has its row")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "pruning")
     parser.add_argument("--table", type=Path, default=TABLE)
-    parser.add_argument("--page", type=Path, default=PAGE)
     options = parser.parse_args()
     done = read_table(options.table)
     for task in everything:
@@ -188,7 +189,10 @@ def main():
         print(task.name, {k: row.get(k) for k in ("shd", "shd_pruned", "log_shd")}, flush=True)
     if options.curves:
         curves(options.out)
-    write_page(options.page, pd.read_csv(options.table))
+    cells = summary(pd.read_csv(options.table))
+    with atomic_path(CELLS) as temporary:
+        cells.to_csv(temporary, index=False, lineterminator="\n")
+    draw(cells, FIGURE)
 
 
 def curves(folder: Path) -> None:
@@ -250,14 +254,7 @@ def _plain(value):
     return "" if value is None else value
 
 
-# The page
-
-
-def write_page(path: Path, table: pd.DataFrame) -> None:
-    """Put the tables between the page's markers."""
-    tables = {"scores": scores_table(table), "edges": edges_table(table)}
-    tables["curves"] = curves_table(pd.read_csv(CURVES))
-    write_tables(path, tables)
+# The summary
 
 
 def groups(table: pd.DataFrame):
@@ -279,72 +276,57 @@ def groups(table: pd.DataFrame):
         yield (name, ", ".join(parts)), rows
 
 
-def scores_table(table: pd.DataFrame) -> list[str]:
-    """SHD, SHD-CPDAG and average precision, before, after, and the paired differences."""
-    lines = [
-        "| method | data | data sets | SHD, log | SHD | pruned | ratio to log | "
-        "difference of SHD | of SHD-CPDAG | of average precision | seconds | of pruning |",
-        "|" + "---|" * 12,
-    ]
-    for (name, label), rows in groups(table):
-        logged = rows[rows["log_shd"].notna()]
-        log = f"{logged['log_shd'].mean():.1f}" if len(logged) else ""
-        if len(logged) < len(rows) and log:
-            log += f" ({len(logged)})"
-        differences = [
-            _interval(rows[f"{metric}_pruned"] - rows[metric], digits)
-            for metric, digits in (("shd", 1), ("shd_cpdag", 1), ("average_precision", 3))
-        ]
-        lines.append(
-            "| "
-            + " | ".join(
-                [
-                    *(name, label, str(len(rows)), log),
-                    *(f"{rows[c].mean():.1f}" for c in ("shd", "shd_pruned")),
-                    _ratio(logged["shd_pruned"], logged["log_shd"]),
-                    *differences,
-                    f"{rows['seconds'].mean():.1f}",
-                    f"{rows['pruning_seconds'].sum() / rows['seconds'].sum():.0%}",
-                ]
-            )
-            + " |"
-        )
-    return lines
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """One row for each cell: scores before and after, paired differences, what was dropped."""
+    rows = []
+    for (name, label), found in groups(table):
+        logged = found[found["log_shd"].notna()]
+        row = {"method": name, "data": label, "data_sets": len(found), "logged": len(logged)}
+        row["shd_log"] = _text(logged["log_shd"], 1)
+        for metric, digits in DIGITS.items():
+            after = f"{metric}_pruned"
+            row[metric], row[after] = _text(found[metric], digits), _text(found[after], digits)
+            row[f"{metric}_difference"] = _interval(found[after] - found[metric], digits)
+        row["shd_ratio_to_log"] = _ratio(logged["shd_pruned"], logged["log_shd"])
+        for column in ("true_edges", "true_dropped", "false_dropped", "seconds"):
+            row[column] = _text(found[column], 1)
+        share = found["pruning_seconds"].sum() / found["seconds"].sum()
+        row["pruning_share_of_seconds"] = f"{share:.2f}"
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
-def edges_table(table: pd.DataFrame) -> list[str]:
-    """What was dropped, precision and recall."""
-    lines = [
-        "| method | data | true edges | true dropped | false dropped | precision | pruned | recall "
-        "| pruned |",
-        "|" + "---|" * 9,
-    ]
-    for (name, label), rows in groups(table):
-        values = [f"{rows['true_edges'].mean():.1f}"]
-        values += [f"{rows[c].mean():.1f}" for c in ("true_dropped", "false_dropped")]
-        for metric in ("precision", "recall"):
-            values += [f"{rows[c].mean():.3f}" for c in (metric, f"{metric}_pruned")]
-        lines.append("| " + " | ".join([name, label, *values]) + " |")
-    return lines
+DIGITS = {"shd": 1, "shd_cpdag": 1, "precision": 3, "recall": 3, "average_precision": 3}
 
 
-def curves_table(table: pd.DataFrame) -> list[str]:
-    """Precision and recall against the least gain with which an edge stays."""
-    labels = {
-        "d30": "10,000 rows",
-        "n2000": "2,000 rows",
-        "n500": "500 rows",
-        "weak": "weak edges, 10,000 rows",
-    }
-    lines = [
-        "| d = 30, s = 4 | " + " | ".join(f"gain >= {gain:g}" for gain in MIN_GAINS) + " |",
-        "|" + "---|" * (1 + len(MIN_GAINS)),
-    ]
-    for cell, label in labels.items():
-        means = table[table["cell"] == cell].groupby("min_gain").mean(numeric_only=True)
-        texts = [f"{r.precision:.3f}, {r.recall:.3f}, {r.shd:.1f}" for r in means.itertuples()]
-        lines.append("| " + " | ".join([label, *texts]) + " |")
-    return lines
+def draw(cells: pd.DataFrame, path: Path) -> None:
+    """SHD after pruning over SHD before, for each cell of SDCD and each baseline."""
+    shown = cells.assign(
+        ratio=cells["shd_pruned"].astype(float) / cells["shd"].astype(float),
+        label=np.where(
+            cells["method"] == "SDCD", cells["data"], cells["method"] + ", " + cells["data"]
+        ),
+    )
+    shown = shown[np.isfinite(shown["ratio"])]
+    shown = shown.sort_values("ratio", kind="stable", ignore_index=True)
+    with style.context():
+        figure = style.new_figure(6.6, 0.5 + 0.145 * len(shown))
+        axes = figure.subplots()
+        for own, color, label in ((True, "#0072B2", "SDCD"), (False, "#D55E00", "a baseline")):
+            of = shown[(shown["method"] == "SDCD") == own]
+            axes.plot(of["ratio"], of.index, "o", markersize=4, color=color, label=label)
+        axes.axvline(1, color="#777777", linewidth=0.9)
+        axes.set_yticks(shown.index, shown["label"], fontsize=6.5)
+        axes.set_ylim(-0.7, len(shown) - 0.3)
+        axes.set_xlim(0, None)
+        axes.set_xlabel("SHD with held-out pruning / SHD without (below 1: better)")
+        axes.legend(loc="upper left")
+    style.save(figure, path.with_suffix(""))
+    path.with_suffix(".pdf").unlink()
+
+
+def _text(values: pd.Series, digits: int) -> str:
+    return "" if values.dropna().empty else f"{values.mean():.{digits}f}"
 
 
 def _interval(values: pd.Series, digits: int) -> str:

@@ -2,8 +2,8 @@
 
     python benchmarks/wrong_edges.py --results results/quick
 
-Reads every fit of SDCD-pruned that has the fit of SDCD on the same data beside it, and writes the
-table of docs/pruning.md between its markers.
+Reads every fit of SDCD-pruned that has the fit of SDCD on the same data beside it, and writes
+docs/benchmarks/wrong_edges.csv.
 """
 
 import argparse
@@ -11,22 +11,14 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from _page import write_tables
+import pandas as pd
 
 from sdcd.data.dataset import read_dataset
 from sdcd.experiments.datasets import DatasetKey
-from sdcd.files import read_npz
+from sdcd.files import atomic_path, read_npz
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "pruning.md"
-HEADINGS = (
-    "edges of SDCD",
-    "dropped",
-    "median weight",
-    "median gain",
-    "a true edge has the larger weight",
-    "the larger gain",
-)
+TABLE = ROOT / "docs" / "benchmarks" / "wrong_edges.csv"
 
 
 def classes(true: np.ndarray) -> dict[str, np.ndarray]:
@@ -53,7 +45,7 @@ def classes(true: np.ndarray) -> dict[str, np.ndarray]:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, default=ROOT / "results" / "quick")
-    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--table", type=Path, default=TABLE)
     options = parser.parse_args()
     # For each kind of data and class: weight, gain and whether it was dropped, edge by edge.
     found = defaultdict(lambda: defaultdict(list))
@@ -74,27 +66,28 @@ def main():
             found[kind][name].append(edges)
     if not found:
         raise SystemExit(f"{options.results}/fits: no fits of SDCD-pruned beside SDCD")
-    lines = [f"Scale {options.results.resolve().name}."]
+    rows = []
     for kind, by_class in found.items():
         edges = {name: np.concatenate(parts) for name, parts in by_class.items()}
-        lines += table(f"{kind}, data sets: {counts[kind]}", edges)
-    write_tables(options.page, {"wrong edges": lines})
+        for name, cells in edges.items():
+            row = {"data": kind, "data_sets": counts[kind], "class": name, "edges": len(cells)}
+            rows.append(row | described(cells, edges["true"]))
+    with atomic_path(options.table) as temporary:
+        pd.DataFrame(rows).to_csv(temporary, index=False, lineterminator="\n")
 
 
-def table(title: str, edges: dict[str, np.ndarray]) -> list[str]:
-    """One kind of data as Markdown; ``edges`` has (weight, gain, dropped) for each edge."""
-    lines = ["", f"| {title} | " + " | ".join(HEADINGS) + " |", "|" + "---|" * (len(HEADINGS) + 1)]
-    true = edges["true"]
-    for name, rows in edges.items():
-        texts = [name, str(len(rows))]
-        if len(rows):
-            weight, gain, _ = np.median(rows, axis=0)
-            texts += [f"{rows[:, 2].sum():.0f}", f"{weight:.2f}", f"{round(gain, 3) + 0.0:.3f}"]
-            larger = [f"{share_larger(true[:, k], rows[:, k]):.0%}" for k in (0, 1)]
-            texts += ["", ""] if name == "true" else larger
-        texts += [""] * (len(HEADINGS) + 1 - len(texts))
-        lines.append("| " + " | ".join(texts) + " |")
-    return lines
+def described(edges: np.ndarray, true: np.ndarray) -> dict[str, float]:
+    """How many were dropped, medians, and how often a true edge has the larger weight or gain."""
+    if not len(edges):
+        return {}
+    weight, gain, _ = np.median(edges, axis=0)
+    return {
+        "dropped": int(edges[:, 2].sum()),
+        "median_weight": round(weight, 2),
+        "median_gain": round(gain, 3),
+        "true_edge_has_larger_weight": round(share_larger(true[:, 0], edges[:, 0]), 2),
+        "true_edge_has_larger_gain": round(share_larger(true[:, 1], edges[:, 1]), 2),
+    }
 
 
 def share_larger(first: np.ndarray, second: np.ndarray) -> float:

@@ -198,13 +198,16 @@ def test_wrong_edges_are_told_apart_by_the_causal_order(tmp_path, monkeypatch):
     fits = tmp_path / "fits/observational/d5_s1_seed0"
     write_npz(fits / "SDCD.npz", weights=weights)
     write_npz(fits / "SDCD-pruned.npz", adjacency=after, unpruned=unpruned, gain=gain)
-    page = tmp_path / "page.md"
-    page.write_text("<!-- wrong edges --><!-- end of wrong edges -->")
-    monkeypatch.setattr("sys.argv", ["", "--results", str(tmp_path), "--page", str(page)])
+    written = tmp_path / "wrong_edges.csv"
+    monkeypatch.setattr("sys.argv", ["", "--results", str(tmp_path), "--table", str(written)])
     benchmark.main()
-    text = page.read_text()
-    assert "| observational, d = 5, s = 1, data sets: 1 |" in text
-    assert "| true | 2 | 0 | 1.20 | 0.700 |  |  |" in text
+    table = pd.read_csv(written).set_index("class")
+    assert set(table["data"]) == {"observational, d = 5, s = 1"} and set(table["data_sets"]) == {1}
+    told = ["edges", "dropped", "median_weight", "median_gain"]
+    shares = ["true_edge_has_larger_weight", "true_edge_has_larger_gain"]
+    assert table.loc["true", told].tolist() == [2, 0, 1.2, 0.7]
     # One of the two true edges is heavier, both have the larger gain.
-    assert "ancestor to a descendant | 1 | 1 | 0.50 | 0.001 | 50% | 100% |" in text
-    assert "| wrong, reversed | 1 | 0 | 3.00 | 0.700 | 0% | 50% |" in text
+    row = table.loc["wrong, from an ancestor to a descendant"]
+    assert row[told].tolist() == [1, 1, 0.5, 0.001] and row[shares].tolist() == [0.5, 1.0]
+    row = table.loc["wrong, reversed"]
+    assert row[told].tolist() == [1, 0, 3.0, 0.7] and row[shares].tolist() == [0.0, 0.5]

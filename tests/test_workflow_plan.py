@@ -195,7 +195,7 @@ GRID = ("scales", "quick", "grids", "observational", 0)
 FAULTS = [
     (
         at(["scale"], "smok"),
-        "scale: found 'smok', expected one of smoke, quick, laptop, paper (did you mea",
+        "scale: found 'smok', expected one of smoke, quick, laptop, weekend, paper (did",
     ),
     (at(["scal"], "smoke"), "scal: unknown (did you mean 'scale'?)"),
     (at(["gpu"], "yes"), 'gpu: found "yes", expected true or false'),
