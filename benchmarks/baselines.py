@@ -106,12 +106,9 @@ def main():
             files.extractall(folder, filter="data")
         for row in arguments.rows:
             name, d = row.split(":")
-            # About two seconds of what it was before.
-            steps = max(4, int(1000 / int(d)))
-            times = [
-                milliseconds(tree, name, int(d), steps, arguments.core)
-                for tree in (Path(folder), ROOT) * 2
-            ]
+            steps = max(4, 1000 // int(d))
+            turns = ((Path(folder), steps), (ROOT, (10 if steps > 4 else 1) * steps)) * 2
+            times = [milliseconds(tree, name, int(d), k, arguments.core) for tree, k in turns]
             before, after = (times[0] + times[2]) / 2, (times[1] + times[3]) / 2
             count = PUBLISHED_STEPS[name]
             found = {
