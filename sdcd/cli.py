@@ -38,8 +38,9 @@ SCORES = (
 )
 """Keys of what ``sdcd score`` prints."""
 
-EDGE_ARRAYS = ("gain", "gain_se")
-"""Arrays of a fit that are columns of its list of edges: see :mod:`sdcd.estimator.pruning`."""
+EDGE_ARRAYS = ("gain", "gain_se", "reversal", "reversal_se")
+"""Arrays of a fit that are columns of its list of edges: see :mod:`sdcd.estimator.pruning` and
+:class:`sdcd.estimator.ordered.Ordered`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -265,8 +266,9 @@ def _methods(options: argparse.Namespace) -> int:
         return 0
     print("observational: takes data without interventions only; interventional: takes both.\n")
     twins = [name for name in known if name.endswith("+prune")]
+    ordered = [name for name in known if name.endswith("+order")]
     for name, m in known.items():
-        if name in twins:
+        if name in twins or name in ordered:
             continue
         settings = ", ".join(f"{key}={json.dumps(value)}" for key, value in m.defaults.items())
         print(f"{name}  ({m.data})")
@@ -274,6 +276,10 @@ def _methods(options: argparse.Namespace) -> int:
             print(textwrap.fill(line, 98, initial_indent="    ", subsequent_indent="      "))
     print(
         f"NAME+prune  (as NAME)\n    each of {len(twins)}, then held-out pruning as in SDCD-pruned"
+    )
+    print(
+        f"NAME+order  (as NAME)\n    each of {len(ordered)}, then a search over causal orders as "
+        "in SDCD-ordered"
     )
     return 0
 
@@ -390,7 +396,8 @@ def _parser() -> argparse.ArgumentParser:
         written beside fit.npz (weights, adjacency, names):
           fit.json         method, status, reason, seconds, peak_rss_mb, params, versions, ...
           fit.edges.csv    parent, child, weight, the strongest edge first; of a pruned graph also
-                           gain and gain_se, what the edge adds to the prediction of its child
+                           gain and gain_se, what the edge adds to the prediction of its child;
+                           of an ordered graph reversal and reversal_se, what turning it costs
           fit.graph.png, fit.graph.pdf    a picture of the graph
 
         exit code: 0 done; 2 wrong input, nothing written; 3 the fit failed: fit.json says why;

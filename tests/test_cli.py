@@ -223,8 +223,9 @@ def test_methods_are_listed_for_people_and_for_programs(capsys):
     assert code == 0
     for name, method in methods().items():
         # Twins of the others are one entry.
-        assert (f"\n{name}  ({method.data})\n" in out) != name.endswith("+prune")
+        assert (f"\n{name}  ({method.data})\n" in out) != name.endswith(("+prune", "+order"))
     assert "\nNAME+prune  (as NAME)\n" in out
+    assert "\nNAME+order  (as NAME)\n" in out
     assert max(map(len, out.splitlines())) <= 98
 
 

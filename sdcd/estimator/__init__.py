@@ -7,6 +7,10 @@
 ``checkpoint``       snapshots of a fit in progress
 ``state``            what passes from one optimisation step to the next
 ``engine``           what an engine computes; ``engine_numba``, ``engine_torch`` the fast ones
+``local_scores``     held-out scores of sets of parents, many networks fitted together
+``ordering``         search over causal orders by these scores
+``order_graph``      the graph of an order
+``ordered``          both steps, on data: candidates that grow, restarts, honest gains
 """
 
 from sdcd.estimator.estimator import SDCD, Edges

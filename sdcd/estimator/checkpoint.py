@@ -62,12 +62,7 @@ class Checkpoint:
         """
         if not self.path.exists():
             return None
-        arrays = read_npz(self.path)
-        try:
-            tree = _join(json.loads(arrays["json"].item()), "", arrays)
-            identity, content = tree["identity"], tree["content"]
-        except (KeyError, ValueError, TypeError):
-            raise InputError(f"{self.path}: not a checkpoint of a fit") from None
+        content, identity = snapshot(self.path)
         for key in {**identity, **self.identity}:
             if identity.get(key) != self.identity.get(key):
                 raise InputError(
@@ -79,6 +74,16 @@ class Checkpoint:
     def remove(self) -> None:
         """Delete the snapshot of a fit that has ended."""
         self.path.unlink(missing_ok=True)
+
+
+def snapshot(path: str | Path) -> tuple[dict, dict]:
+    """The tree in a snapshot, and the identity of its fit; :class:`InputError` if it is none."""
+    arrays = read_npz(path)
+    try:
+        tree = _join(json.loads(arrays["json"].item()), "", arrays)
+        return tree["content"], tree["identity"]
+    except (KeyError, ValueError, TypeError):
+        raise InputError(f"{path}: not a checkpoint of a fit") from None
 
 
 def digest(*arrays: np.ndarray | None) -> str:

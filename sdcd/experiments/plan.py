@@ -345,8 +345,10 @@ def _method_plan(config, scale, where, name) -> MethodPlan:
         for key, value in options["settings"].items()
         if value != method.defaults[key]
     ]
-    # The command of NAME+prune is NAME's.
-    command = name if name in config["outside_methods"] else name.removesuffix("+prune")
+    # The command of NAME+prune and NAME+order is NAME's.
+    command = name
+    if name not in config["outside_methods"]:
+        command = name.removesuffix("+prune").removesuffix("+order")
     outside = config["outside_methods"].get(command)
     if outside is not None:
         outside = {"name": command, **outside}

@@ -4,6 +4,7 @@
 ``registry``    all registered methods by name
 ``variants``    SDCD and its ablations
 ``pruned``      every method with held-out pruning after it
+``ordered``     every method with the search over orders after it
 ``outside``     commands of other programs as methods
 """
 

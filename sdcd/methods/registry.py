@@ -1,7 +1,7 @@
 """Every method by name.
 
 SDCD and its variants, the baselines (each module of :mod:`sdcd.baselines` without a leading
-underscore), then each of them with held-out pruning after it.
+underscore), then each of them with held-out pruning, and with the search over orders, after it.
 """
 
 import importlib
@@ -14,11 +14,13 @@ from sdcd.methods.contract import Method
 
 
 def methods() -> dict[str, Method]:
-    """All methods by name: SDCD and its variants, the baselines, then those with pruning after."""
+    """All methods by name: SDCD and its variants, the baselines, then those with a step after."""
     _discover()
     # By name, so that a method does not depend on the others (see sdcd.fits.fingerprint).
     pruned = importlib.import_module("sdcd.methods.pruned")
-    return {**contract.REGISTERED, **pruned.pruned_methods(contract.REGISTERED)}
+    ordered = importlib.import_module("sdcd.methods.ordered")
+    known = contract.REGISTERED
+    return {**known, **pruned.pruned_methods(known), **ordered.ordered_methods(known)}
 
 
 def method(name: str) -> Method:

@@ -1,0 +1,472 @@
+"""From data and a start to a causal order and its graph, with the gain of every edge.
+
+Not in the paper. The rows are divided once at random into three parts: networks are *fitted* to the
+first, every choice is made by the *scored* rows, and the gains that are reported are those of the
+*judged* rows, by which nothing was chosen.
+
+A search is: :func:`~sdcd.estimator.ordering.descend` from an order; the graph of the order found,
+from *all* predecessors (:mod:`sdcd.estimator.order_graph`); if it has edges that were no
+candidates, these become candidates, and both steps are done again. Restarts are further searches
+from the best order, perturbed, or from random ones. The result of a restart counts if its graph's
+score is better by the rule for a move: among orders that the data do not tell apart, the first
+stays.
+"""
+
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from sdcd.errors import InputError
+from sdcd.estimator.checkpoint import Checkpoint, digest, snapshot
+from sdcd.estimator.local_scores import Family, Fitting, LocalScores, difference
+from sdcd.estimator.order_graph import GraphRules, graph_of_order, least_gains, without
+from sdcd.estimator.ordering import (
+    Neighbourhood,
+    SearchRules,
+    SearchState,
+    descend,
+    fit_order,
+    perturbed,
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that the result depends on but the data, the start and the seed.
+
+    Attributes
+    ----------
+    scored_fraction, judged_fraction : float
+        Of the rows; the rest is fitted to.
+    fitting : Fitting
+    search : SearchRules
+    graph : GraphRules
+    widenings : int
+        How often candidates may grow in a search.
+    blanket : float
+        A variable is a candidate of another if, in networks that predict each variable from all
+        others, setting its weights to zero loses so many nats per row.
+    restarts : int
+        Searches after the first.
+    random_restarts : bool
+        Whether these start from random orders, not from the perturbed best one.
+    """
+
+    scored_fraction: float = 0.2
+    judged_fraction: float = 0.1
+    fitting: Fitting = field(default_factory=Fitting)
+    search: SearchRules = field(default_factory=SearchRules)
+    graph: GraphRules = field(default_factory=GraphRules)
+    widenings: int = 3
+    blanket: float = 0.3
+    restarts: int = 2
+    random_restarts: bool = False
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """What :func:`learn` found.
+
+    Attributes
+    ----------
+    adjacency : int8 (d, d)
+        The graph, a DAG.
+    order : int64 (d,)
+        The variables, causes first.
+    gain, gain_se : float64 (d, d)
+        Of each edge: nats per judged row that its child's score loses without it, and the standard
+        error. NaN for other pairs.
+    reversal, reversal_se : float64 (d, d)
+        Of each edge i -> j: what the score of the order loses if j comes before i, by the best move
+        of i or of j alone, in nats per judged row, and its standard error. NaN for other pairs, and
+        for edges so far apart in the order that no such move was fitted.
+    candidates : bool (d, d)
+        At the end.
+    history : list of dict
+        A record per round, see :class:`~sdcd.estimator.ordering.SearchState`.
+    searches : list of dict
+        A record per search: ``score`` (nats per scored row) and ``edges`` of its graph, whether it
+        was ``kept``, and the ``seconds`` of processor time that all had taken by then.
+    graphs : list of int8 (d, d)
+        The graph of each search.
+    fitted : int
+        Networks fitted in all.
+    """
+
+    adjacency: np.ndarray
+    order: np.ndarray
+    gain: np.ndarray
+    gain_se: np.ndarray
+    reversal: np.ndarray
+    reversal_se: np.ndarray
+    candidates: np.ndarray
+    history: list[dict]
+    searches: list[dict]
+    graphs: list[np.ndarray]
+    fitted: int
+
+
+def learn(
+    X: np.ndarray,
+    intervened: np.ndarray | None = None,
+    *,
+    order: np.ndarray | None = None,
+    candidates: np.ndarray | None = None,
+    seed: int = 0,
+    settings: Settings | None = None,
+    engine: str = "auto",
+    threads: int | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_interval: float = 120.0,
+    beside: dict | None = None,
+    progress: TextIO | None = None,
+) -> Ordered:
+    """Find an order and its graph: see the module.
+
+    Parameters
+    ----------
+    X : float (n, d)
+        Values, one row per sample, standardised.
+    intervened : bool (n, d) or None
+        Whether the sample's value of the variable was set by a (perfect) intervention.
+    order : int (d,) or None
+        Where the search starts; None is a random order.
+    candidates : bool (d, d) or None
+        Pairs that may be edges, in either direction, to start with. Those that
+        :attr:`Settings.blanket` finds are added.
+    seed : int, default 0
+        Of the division of the rows, the networks' start, the order of rows, and perturbations.
+    settings : Settings, optional
+    engine, threads
+        As :class:`~sdcd.estimator.SDCD` takes them; on the CPU. The result does not depend on
+        ``threads``.
+    checkpoint : path or None
+        File to save progress to, between rounds. If it exists, the search goes on from it; it is
+        deleted at the end.
+    checkpoint_interval : float, default 120
+        Seconds between two snapshots.
+    beside : dict or None
+        A tree that goes into every snapshot, for :func:`left_beside`.
+    progress : text stream or None
+        Gets a line a round.
+
+    Returns
+    -------
+    Ordered
+
+    Raises
+    ------
+    InputError
+        If shapes differ, a value is not finite, a setting is out of range, there are not enough
+        rows, or the checkpoint is of another search.
+    MethodFailure
+        ``nan`` if a network's density is not finite.
+    """
+    settings = settings or Settings()
+    X, intervened = _checked(X, intervened, order, candidates, seed, settings)
+    run = _Run(X, intervened, seed, settings, engine, threads, progress)
+    identity = {
+        "task": _TASK,
+        "seed": int(seed),
+        "settings": asdict(settings),
+        "data": digest(X, intervened),
+        "start": digest(
+            *(None if part is None else np.asarray(part) for part in (order, candidates))
+        ),
+    }
+    file = None
+    if checkpoint is not None:
+        file = Checkpoint(checkpoint, checkpoint_interval, identity)
+        run.save_to(file, beside or {})
+    if file is None or (saved := file.load()) is None:
+        run.start(order, candidates)
+    else:
+        run.restore(saved)
+    run.searches()
+    result = run.result()
+    if file is not None:
+        file.remove()
+    return result
+
+
+def left_beside(checkpoint: str | Path) -> dict | None:
+    """``beside`` of the search whose snapshot the file is; None if it is none."""
+    path = Path(checkpoint)
+    if not path.exists():
+        return None
+    content, identity = snapshot(path)
+    return content["beside"] if identity.get("task") == _TASK else None
+
+
+_TASK = "order"
+
+
+class _Run:
+    """A call of :func:`learn`: what is fitted, the search in progress, the best so far."""
+
+    def __init__(self, X, intervened, seed, settings, engine, threads, progress):
+        n, d = X.shape
+        self.settings, self.seed, self.progress = settings, seed, progress
+        rows = np.random.default_rng([seed, _ROWS]).permutation(n)
+        n_scored, n_judged = _sizes(n, settings)
+        parts = np.split(rows, [n - n_scored - n_judged, n - n_judged])
+        self.scores = LocalScores(
+            *(X, intervened, *map(np.sort, parts)), settings.fitting, seed, engine, threads
+        )
+        free = np.full(d, n) if intervened is None else (~intervened).sum(axis=0)
+        self.least = settings.graph.price * least_gains(free, settings.fitting.hidden)
+        self.state: SearchState | None = None
+        self.widened = 0
+        self.best: _Best | None = None
+        self.records: list[dict] = []
+        self.graphs: list[np.ndarray] = []
+        self.seconds = -time.process_time()
+        self.file: Checkpoint | None = None
+
+    def save_to(self, file: Checkpoint, beside: dict) -> None:
+        self.file, self.beside = file, beside
+
+    def start(self, order, candidates) -> None:
+        d, scores = self.scores.d, self.scores
+        if order is None:
+            order = np.random.default_rng([self.seed, _RANDOM_START]).permutation(d)
+        pairs = np.zeros((d, d), dtype=bool) if candidates is None else np.asarray(candidates) != 0
+        whole = [(j, tuple(i for i in range(d) if i != j)) for j in range(d)]
+        scores.fit((family, None) for family in whole)
+        for family in whole:
+            pairs[list(family[1]), family[0]] |= (
+                scores.losses_without(family) > self.settings.blanket
+            )
+        # Networks that lean on their children are a bad start for those that may not.
+        scores.keep(())
+        pairs |= pairs.T
+        np.fill_diagonal(pairs, False)
+        self.state = SearchState(np.asarray(order).tolist(), pairs)
+
+    def searches(self) -> None:
+        """All searches that are left."""
+        settings, d = self.settings, self.scores.d
+        while True:
+            state = self.state
+            descend(self.scores, state, settings.search, self._after_round)
+            # A graph's families are not those of the search.
+            kept = dict(self.scores.networks)
+            graph = graph_of_order(self.scores, state.order, self.least, settings.graph)
+            new = [
+                (i, j) for j, (_, parents) in graph.items() for i in parents
+                if not state.candidates[i, j]
+            ]  # fmt: skip
+            if new and self.widened < settings.widenings:
+                self.widened += 1
+                for i, j in new:
+                    state.candidates[i, j] = state.candidates[j, i] = True
+                for family in graph.values():
+                    kept[family] = self.scores[family]
+                self.scores.networks = kept
+                state.done = False
+                continue
+            self._finished(graph)
+            if state.search >= settings.restarts:
+                return
+            random = np.random.default_rng([self.seed, _RESTART, state.search])
+            moved = d if settings.random_restarts else max(2, d // 4)
+            order = perturbed(self.best.order, moved, random)
+            self.state = SearchState(
+                order, state.candidates, search=state.search + 1, history=state.history
+            )
+            self.widened = 0
+
+    def _finished(self, graph: dict[int, Family]) -> None:
+        """Keep the search's result if it is the best."""
+        rules, scores = self.settings.search, self.scores
+        rows = np.sum([scores[family].rows for family in graph.values()], axis=0, dtype=np.float64)
+        better = self.best is None
+        if not better:
+            gain, se = difference(rows, self.best.rows)
+            better = gain >= rules.min_gain and gain > rules.min_z * se
+        edges = sum(len(parents) for _, parents in graph.values())
+        adjacency = np.zeros((scores.d, scores.d), dtype=np.int8)
+        for j, (_, parents) in graph.items():
+            adjacency[list(parents), j] = 1
+        self.graphs.append(adjacency)
+        seconds = round(self.seconds + time.process_time(), 3)
+        self.records.append(
+            {"score": float(rows.mean()), "edges": edges, "kept": better, "seconds": seconds}
+        )
+        needed = set(graph.values())
+        needed |= {without(family, i) for family in graph.values() for i in family[1]}
+        if better:
+            self.best = _Best(list(self.state.order), graph, rows,
+                              {family: scores[family] for family in needed})  # fmt: skip
+
+    def result(self) -> Ordered:
+        """The best search's order and graph, judged."""
+        best, scores, d = self.best, self.scores, self.scores.d
+        adjacency = np.zeros((d, d), dtype=np.int8)
+        gain, gain_se, reversal, reversal_se = (np.full((d, d), np.nan) for _ in range(4))
+        scores.networks.update(best.networks)
+        for j, family in best.graph.items():
+            rows = scores.judged(family)
+            for i in family[1]:
+                adjacency[i, j] = 1
+                gain[i, j], gain_se[i, j] = difference(rows, scores.judged(without(family, i)))
+        self._reversals(adjacency, reversal, reversal_se)
+        return Ordered(
+            adjacency=adjacency,
+            order=np.array(best.order, dtype=np.int64),
+            gain=gain,
+            gain_se=gain_se,
+            reversal=reversal,
+            reversal_se=reversal_se,
+            candidates=self.state.candidates,
+            history=self.state.history,
+            searches=self.records,
+            graphs=self.graphs,
+            fitted=scores.fits,
+        )
+
+    def _reversals(self, adjacency, reversal, reversal_se) -> None:
+        """Chosen by scored rows, measured on judged ones.
+
+        Among the families of the graph's skeleton: what is no edge does not tell directions.
+        """
+        scores, order = self.scores, self.best.order
+        pairs = (adjacency != 0) | (adjacency.T != 0)
+        fit_order(scores, order, pairs)
+        around = Neighbourhood(order, pairs)
+        wanted = around.wanted()
+        scores.fit(wanted, again=sorted(around.current.values()))
+        place = around.place
+        moves = zip(
+            around.moves(lambda family: scores[family].rows),
+            around.moves(scores.judged),
+            strict=True,
+        )
+        chosen = np.full(adjacency.shape, -np.inf)
+        edges = list(zip(*np.nonzero(adjacency), strict=True))
+        for scored, judged in moves:
+            v, (low, high) = order[scored.start], scored.interval
+            for i, j in edges:
+                if v == i:
+                    turned = scored.to > scored.start and place[j] <= high
+                elif v == j:
+                    turned = scored.to < scored.start and place[i] >= low
+                else:
+                    continue
+                if turned and scored.gain > chosen[i, j]:
+                    chosen[i, j] = scored.gain
+                    reversal[i, j], reversal_se[i, j] = -judged.gain, judged.se
+
+    def _after_round(self) -> None:
+        if self.progress is not None:
+            last = self.state.history[-1]
+            print(
+                f"order: search {last['search'] + 1}/{self.settings.restarts + 1}, "
+                f"round {last['round']}: score {last['score']:.4f}, {last['fitted']} networks "
+                f"fitted, {last['moves']} moves gain {last['gain']:.4f}",
+                file=self.progress,
+                flush=True,
+            )
+        if self.file is not None and self.file.due():
+            self.file.save(self.tree())
+
+    def tree(self) -> dict:
+        """All that :meth:`restore` needs."""
+        state, best = self.state, self.best
+        tree = {
+            "scores": self.scores.tree(),
+            "state": {**vars(state), "order": np.array(state.order)},
+            "widened": self.widened,
+            "records": self.records,
+            "graphs": list(self.graphs),
+            "seconds": self.seconds + time.process_time(),
+            "beside": self.beside,
+        }
+        if best is not None:
+            scores = _only(self.scores, best.networks)
+            tree["best"] = {"order": np.array(best.order), "scores": scores.tree()}
+            tree["best"]["graph"] = [[j, list(best.graph[j][1])] for j in best.graph]
+        return tree
+
+    def restore(self, tree: dict) -> None:
+        """Undo :meth:`tree`."""
+        if "best" in tree:
+            saved = tree["best"]
+            self.scores.restore(saved["scores"])
+            graph = {j: (j, tuple(parents)) for j, parents in saved["graph"]}
+            rows = [self.scores[family].rows for family in graph.values()]
+            rows = np.sum(rows, axis=0, dtype=np.float64)
+            networks = dict(self.scores.networks)
+            self.best = _Best(saved["order"].tolist(), graph, rows, networks)
+        self.scores.restore(tree["scores"])
+        self.state = SearchState(**{**tree["state"], "order": tree["state"]["order"].tolist()})
+        self.widened, self.records = tree["widened"], tree["records"]
+        self.graphs = tree["graphs"]
+        self.seconds = tree["seconds"] - time.process_time()
+
+
+@dataclass(frozen=True)
+class _Best:
+    order: list[int]
+    graph: dict[int, Family]
+    rows: np.ndarray
+    networks: dict
+
+
+_ROWS, _RANDOM_START, _RESTART = 0, 1, 2
+
+
+def _only(scores: LocalScores, networks: dict) -> LocalScores:
+    import copy
+
+    other = copy.copy(scores)
+    other.networks = networks
+    return other
+
+
+def _sizes(n: int, settings: Settings) -> tuple[int, int]:
+    return int(settings.scored_fraction * n), int(settings.judged_fraction * n)
+
+
+def _checked(X, intervened, order, candidates, seed, settings):
+    X = np.asarray(X)
+    if X.ndim != 2 or X.shape[1] < 2:
+        raise InputError(f"X has shape {X.shape}, expected (n, d) with two columns or more")
+    n, d = X.shape
+    X = np.ascontiguousarray(X, dtype=np.float32)
+    finite = np.isfinite(X)
+    if not finite.all():
+        row, column = (int(i) for i in np.argwhere(~finite)[0])
+        raise InputError(
+            f"X: row {row}, column {column} is {X[row, column]}, expected finite values"
+        )
+    if intervened is not None:
+        intervened = np.asarray(intervened)
+        if intervened.shape != X.shape or intervened.dtype != bool:
+            raise InputError(
+                f"intervened is {intervened.dtype} of shape {intervened.shape}, "
+                f"expected bool {X.shape}"
+            )
+        intervened = intervened if intervened.any() else None
+    if order is not None and sorted(np.asarray(order).tolist()) != list(range(d)):
+        raise InputError(f"order: expected the variables 0 to {d - 1}, each once")
+    if candidates is not None and np.shape(candidates) != (d, d):
+        raise InputError(f"candidates have shape {np.shape(candidates)}, expected {(d, d)}")
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise InputError(f"order: seed is {seed!r}, expected an integer not below 0")
+    fractions = settings.scored_fraction, settings.judged_fraction
+    if min(fractions) <= 0 or sum(fractions) >= 1:
+        raise InputError(
+            f"order: scored_fraction, judged_fraction are {fractions}, expected above 0, "
+            "together below 1"
+        )
+    sizes = _sizes(n, settings)
+    if min(sizes) < 2 or n - sum(sizes) < settings.fitting.batch_size:
+        raise InputError(
+            f"X has {n} rows: {n - sum(sizes)} to fit, {sizes[0]} to score, {sizes[1]} to judge, "
+            f"expected at least batch_size = {settings.fitting.batch_size} and two of the others"
+        )
+    return X, intervened
