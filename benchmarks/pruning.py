@@ -117,15 +117,18 @@ def base_graph(task: Task, dataset: Dataset, folder: Path) -> tuple[Graph, float
     if path.exists():
         arrays = read_npz(path)
         seconds = float(arrays.pop("seconds"))
-        return Graph(arrays["adjacency"], arrays.get("weights")), seconds
+        kept = {name: arrays[name] for name in ("selected",) if name in arrays}
+        return Graph(arrays["adjacency"], arrays.get("weights"), arrays=kept), seconds
     chosen = method(task.method)
     preload(chosen)
     start = time.process_time()
     settings = {**chosen.defaults, **SETTINGS.get(task.method, {})}
     graph = chosen.fit(dataset.X, dataset.intervened, dataset.names, 0, **settings)
     seconds = time.process_time() - start
-    weights = {} if graph.weights is None else {"weights": graph.weights}
-    write_npz(path, adjacency=graph.adjacency, seconds=np.array(seconds), **weights)
+    more = {} if graph.weights is None else {"weights": graph.weights}
+    if "selected" in graph.arrays:
+        more["selected"] = graph.arrays["selected"]
+    write_npz(path, adjacency=graph.adjacency, seconds=np.array(seconds), **more)
     return graph, seconds
 
 

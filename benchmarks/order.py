@@ -1,0 +1,303 @@
+"""Validate the search over causal orders on data that its settings were not chosen on.
+
+    python benchmarks/order.py                      # everything of the protocol, in its order
+    python benchmarks/order.py --cells d10 d30      # some of it
+    python benchmarks/order.py --cells              # none: make the page again from the table
+
+`docs/order-protocol.md` says what is run and how it is judged. One row per data set and start goes
+to `docs/benchmarks/order.csv` as soon as it is there; those that have their row are passed over, so
+that a run which was stopped goes on where it was. The methods' graphs are kept under `--out`.
+SDCD-pruned's SHD is that of `docs/benchmarks/pruning.csv`. Seconds are the processor's.
+`docs/order.md` gets the tables between its markers.
+"""
+
+import argparse
+import csv
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pruning
+from _page import write_tables
+from pruning import Task, base_graph, log_shd
+
+from sdcd.errors import MethodFailure
+from sdcd.estimator.ordered import Settings, learn
+from sdcd.files import atomic_path
+from sdcd.graphs import topological_order
+from sdcd.methods.ordered import undetermined, warm_up
+from sdcd.methods.pruned import as_dag
+from sdcd.metrics import score
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = ROOT / "docs" / "benchmarks" / "order.csv"
+PAGE = ROOT / "docs" / "order.md"
+METRICS = ("shd", "shd_cpdag", "precision", "recall")
+STARTS = ("random", "random, no mask", "sortnregress", "DCDI-G", "SCORE")
+"""Besides SDCD's order with stage 1's mask. `random` is a random order with stage 1's mask, so it
+needs no stage 2; the others are a method's own order, without a mask."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """A data set, where the search starts, and how many restarts it has."""
+
+    task: Task
+    start: str = "SDCD"
+    restarts: int = 2
+
+    @property
+    def name(self) -> str:
+        """Names the row."""
+        return f"{self.task.name}/{self.start}/{self.restarts}"
+
+
+def searches() -> list[Search]:
+    """Everything that the protocol runs, in its order."""
+    out = [Search(_observational("d20", 20, k)) for k in range(5)]
+    out += [Search(_observational("d10", 10, k)) for k in range(5)]
+    for d, seeds in ((30, 5), (40, 5), (50, 5)):
+        out += [Search(_observational(f"d{d}", d, k), restarts=0) for k in range(seeds)]
+    for k in range(3):
+        for s in (2, 4, 6):
+            for f in (0.0, 0.5, 1.0):
+                task = Task("interventional_d20", "SDCD", "interventional", 20, s, k, f)
+                out.append(Search(task, restarts=0))
+    out += [Search(_observational("d100", 100, k), restarts=0) for k in range(3)]
+    for mechanism in ("L", "NL-Add", "NL-NN"):
+        for s in (1, 4):
+            for k in range(5):
+                task = Task("dcdi_d20", "SDCD", "dcdi", 20, s, k, mechanism=mechanism)
+                out.append(Search(task, restarts=0))
+    for k in range(5):
+        out.append(Search(_observational("weak", 30, k, weak=True), restarts=0))
+        out += [Search(_observational(f"n{n}", 30, k, rows=n), restarts=0) for n in (500, 2000)]
+    for d in (10, 20):
+        for start in STARTS:
+            out += [Search(_observational(f"start_d{d}", d, k), start, 0) for k in range(3)]
+    out += [Search(_observational("d200", 200, k), restarts=0) for k in range(3)]
+    return out
+
+
+def _observational(cell: str, d: int, k: int, **options) -> Task:
+    return Task(cell, "SDCD", "observational", d, 4, k, **options)
+
+
+def run(search: Search, folder: Path) -> dict:
+    """One row of the table."""
+    task = search.task
+    dataset = task.dataset()
+    truth = dataset.adjacency != 0
+    d = len(truth)
+    row = {**asdict(task), "start": search.start, "restarts": search.restarts}
+    row |= {"true_edges": int(truth.sum()), "log_shd": log_shd(task), "reason": ""}
+    base_task = task
+    if search.start not in ("SDCD", "random", "random, no mask"):
+        base_task = Task(**{**asdict(task), "method": search.start})
+    order = candidates = None
+    try:
+        if search.start == "random, no mask":
+            row["seconds"] = 0.0
+        else:
+            graph, row["seconds"] = base_graph(base_task, dataset, folder)
+            before = as_dag(graph)
+            row["shd"] = score(graph.adjacency, graph.weights, truth)["shd"]
+            candidates = before != 0
+            if search.start == "random":
+                candidates = np.zeros((d, d), dtype=bool)
+            else:
+                order = topological_order(before)
+                row["against_before"] = against(order, truth)
+            if search.start in ("SDCD", "random"):
+                candidates = candidates | graph.arrays["selected"]
+        start = time.process_time()
+        result = learn(
+            dataset.X,
+            dataset.intervened,
+            order=order,
+            candidates=candidates,
+            settings=Settings(restarts=search.restarts),
+        )
+        row["order_seconds"] = time.process_time() - start
+    except MethodFailure as failure:
+        return {**row, "reason": failure.reason}
+    first = score(result.graphs[0], None, truth)
+    last = score(result.adjacency, None, truth)
+    row |= {f"{metric}_first": first[metric] for metric in METRICS}
+    row |= {f"{metric}_order": last[metric] for metric in METRICS}
+    row["against_after"] = against(result.order, truth)
+    row["first_seconds"] = result.searches[0]["seconds"]
+    row["edges"] = int(result.adjacency.sum())
+    row["undetermined"] = undetermined(result)
+    row["rounds"], row["networks"] = len(result.history), result.fitted
+    return row
+
+
+def against(order: np.ndarray, truth: np.ndarray) -> int:
+    """True edges that point from a later to an earlier variable."""
+    place = np.argsort(order)
+    return int(sum(place[i] > place[j] for i, j in zip(*np.nonzero(truth), strict=True)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    everything = searches()
+    cells = list(dict.fromkeys(search.task.cell for search in everything))
+    parser.add_argument("--cells", nargs="*", default=cells, choices=cells, metavar="CELL")
+    parser.add_argument("--seeds", type=int, nargs="+", help="only these seeds")
+    parser.add_argument("--starts", nargs="+", help="only these starts")
+    parser.add_argument("--again", action="store_true", help="also what has its row")
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "order")
+    parser.add_argument("--table", type=Path, default=TABLE)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    options = parser.parse_args()
+    warm_up()
+    for search in everything:
+        wanted = search.task.cell in options.cells
+        wanted &= options.seeds is None or search.task.seed in options.seeds
+        wanted &= options.starts is None or search.start in options.starts
+        if not wanted or (search.name in read_table(options.table) and not options.again):
+            continue
+        row = run(search, options.out)
+        # Another run may have added rows meanwhile.
+        done = {**read_table(options.table), search.name: row}
+        write_table(options.table, [done[s.name] for s in everything if s.name in done])
+        shown = ("shd", "shd_first", "shd_order", "log_shd", "seconds", "order_seconds")
+        print(search.name, {key: row.get(key) for key in shown}, flush=True)
+    write_page(options.page, pd.read_csv(options.table))
+
+
+COLUMNS = (
+    *Task.__dataclass_fields__,
+    *("start", "restarts", "true_edges", "log_shd", "shd"),
+    *(f"{metric}_{when}" for when in ("first", "order") for metric in METRICS),
+    *("against_before", "against_after", "edges", "undetermined", "rounds", "networks"),
+    *("seconds", "first_seconds", "order_seconds", "reason"),
+)
+
+
+def read_table(path: Path) -> dict[str, dict]:
+    """Rows of the table by the name of their search."""
+    if not path.exists():
+        return {}
+    with open(path, newline="", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    names = {_key({**asdict(s.task), **vars(s)}): s.name for s in searches()}
+    return {names[_key(row)]: row for row in rows if _key(row) in names}
+
+
+def _key(row) -> tuple:
+    return (*pruning.task_key(row), row["start"], int(row["restarts"]))
+
+
+def write_table(path: Path, rows: list[dict]) -> None:
+    """Write the rows; numbers with six digits."""
+    with (
+        atomic_path(path) as temporary,
+        open(temporary, "w", newline="", encoding="utf-8") as stream,
+    ):
+        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n", restval="")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({key: pruning._plain(value) for key, value in row.items()})
+
+
+# The page
+
+
+def write_page(path: Path, table: pd.DataFrame) -> None:
+    """Put the tables between the page's markers."""
+    table = table[table["shd_order"].notna()].fillna({"mechanism": ""})
+    table["pruned"] = [_pruned_shd().get(_row_key(row), np.nan) for _, row in table.iterrows()]
+    starts = table["cell"].str.startswith("start_") | (
+        table["cell"].isin(["d10", "d20"]) & (table["seed"] < 3)
+    )
+    own = table[~table["cell"].str.startswith("start_")]
+    write_tables(path, {"scores": scores_table(own), "starts": starts_table(table[starts])})
+
+
+def _pruned_shd() -> dict:
+    pruned = pd.read_csv(pruning.TABLE).fillna({"mechanism": ""})
+    pruned = pruned[pruned["method"] == "SDCD"]
+    return {_row_key(row): row["shd_pruned"] for _, row in pruned.iterrows()}
+
+
+def _row_key(row) -> tuple:
+    keys = ("family", "d", "s", "seed", "fraction", "mechanism", "rows", "weak")
+    return tuple(row[key] for key in keys)
+
+
+def groups(table: pd.DataFrame):
+    """The table's rows by what the page has a row for, with a label."""
+    keys = ["cell", "s", "fraction", "mechanism", "restarts"]
+    for (_, s, fraction, mechanism, _), rows in table.groupby(keys, sort=False):
+        parts = [f"d = {rows['d'].iloc[0]}", f"s = {s}"]
+        if rows["family"].iloc[0] == "interventional":
+            parts.append(f"fraction {fraction:g}")
+        if mechanism:
+            parts.insert(0, mechanism)
+        if rows["rows"].iloc[0] != 10_000:
+            parts.append(f"{rows['rows'].iloc[0]:,} rows")
+        if rows["weak"].iloc[0]:
+            parts.append("weak")
+        yield ", ".join(parts), rows
+
+
+def scores_table(table: pd.DataFrame) -> list[str]:
+    """SHD from the log to the end, the ratio to the log, what is exact, and the time."""
+    lines = [
+        "| data | data sets | SHD, log | SDCD | pruned | first search | restarts | ratio to log | "
+        "difference to pruned | exact | pairs against the order | undetermined | seconds of SDCD | "
+        "of the first search | of all |",
+        "|" + "---|" * 15,
+    ]
+    for label, rows in groups(table):
+        logged = rows[rows["log_shd"].notna()]
+        log = f"{logged['log_shd'].mean():.1f}" if len(logged) else ""
+        if log and len(logged) < len(rows):
+            log += f" ({len(logged)})"
+        restarts = int(rows["restarts"].iloc[0])
+        pruned = rows[rows["pruned"].notna()]
+        cells = [
+            *(label, str(len(rows)), log, f"{rows['shd'].mean():.1f}"),
+            f"{pruned['pruned'].mean():.1f}" if len(pruned) == len(rows) else "",
+            f"{rows['shd_first'].mean():.1f}",
+            f"{rows['shd_order'].mean():.1f} ({restarts})" if restarts else "",
+            pruning._ratio(logged["shd_order"], logged["log_shd"]),
+            pruning._interval(pruned["shd_order"] - pruned["pruned"], 1),
+            f"{(rows['shd_order'] == 0).sum()}",
+            f"{rows['against_before'].mean():.1f} to {rows['against_after'].mean():.1f}",
+            f"{rows['undetermined'].sum() / rows['edges'].sum():.0%}",
+            f"{rows['seconds'].mean():.1f}",
+            f"{rows['first_seconds'].mean():.1f}",
+            f"{rows['order_seconds'].mean():.1f}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def starts_table(table: pd.DataFrame) -> list[str]:
+    """The first search's SHD by where it starts."""
+    lines = [
+        "| data | start | data sets | SHD of the start | pairs against the order | after | SHD | "
+        "seconds of the start | of the search |",
+        "|" + "---|" * 9,
+    ]
+    for (d, start), rows in table.groupby(["d", "start"], sort=False):
+        before, own = rows["against_before"], rows["shd"]
+        cells = [
+            *(f"d = {d}, s = 4", start, str(len(rows))),
+            f"{own.mean():.1f}" if start in ("SDCD", "sortnregress", "DCDI-G", "SCORE") else "",
+            f"{before.mean():.1f}" if before.notna().all() else "",
+            f"{rows['against_after'].mean():.1f}",
+            f"{rows['shd_first'].mean():.1f}",
+            *(f"{rows[name].mean():.1f}" for name in ("seconds", "first_seconds")),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+if __name__ == "__main__":
+    main()
