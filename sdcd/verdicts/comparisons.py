@@ -5,7 +5,6 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-import pandas as pd
 
 from sdcd import published
 from sdcd.runs import summaries
@@ -48,14 +47,15 @@ def _compare(data: Data, kind: str) -> tuple[list[Comparison], int]:
     method = data.claim.arguments["method"]
     scope = data.claim.arguments.get("scope", "each")
     printed = data.printed()
+    printed = printed[printed["status"] == "ok"]
+    settings: dict[str, list[tuple]] = {}
+    for name, *setting in printed[list(summaries.CELL)].itertuples(index=False, name=None):
+        settings.setdefault(name, []).append(tuple(setting))
     book = Book.of(data.ours(), data.metric())
     comparisons, expected = [], 0
-    setting = list(summaries.SETTING)
     for other in data.others():
-        own = printed[(printed["method"] == method) & (printed["status"] == "ok")]
-        rival = printed[(printed["method"] == other) & (printed["status"] == "ok")]
-        cells = own[setting].merge(rival[setting], on=setting)
-        groups = _groups(cells, scope)
+        both = sorted(set(settings.get(method, ())) & set(settings.get(other, ())))
+        groups = _groups(both, scope)
         expected += len(groups)
         for label, members in groups:
             comparison = _compare_group(data, book, other, members, kind, scope)
@@ -65,25 +65,27 @@ def _compare(data: Data, kind: str) -> tuple[list[Comparison], int]:
     return comparisons, expected
 
 
-def _groups(cells: pd.DataFrame, scope: str) -> list[tuple[str, pd.DataFrame]]:
-    if not len(cells):
-        return []
+def _groups(settings: list[tuple], scope: str) -> list[tuple[str, list[tuple]]]:
+    """Settings that are compared together, with where that is."""
     if scope == "pooled":
-        return [("", cells)]
-    keys = {"each": list(summaries.SETTING), "graph": ["d", "s", "mechanism"]}[scope]
-    return [(f" at {_place(cells, group)}", group) for _, group in cells.groupby(keys)]
+        return [("", settings)] if settings else []
+    groups: dict[tuple, list[tuple]] = {}
+    for d, s, fraction, mechanism in settings:
+        key = (d, s, fraction, mechanism) if scope == "each" else (d, s, mechanism)
+        groups.setdefault(key, []).append((d, s, fraction, mechanism))
+    return [(f" at {_place(settings, group)}", group) for group in groups.values()]
 
 
-def _place(cells: pd.DataFrame, group: pd.DataFrame) -> str:
-    """A setting in words, naming only what varies between the cells."""
-    first = group.iloc[0]
-    parts = [f"d={first['d']}"]
-    if cells["s"].nunique() > 1:
-        parts.append(f"s={first['s']}")
-    if group["fraction"].nunique() == 1 and cells["fraction"].nunique() > 1:
-        parts.append(f"fraction {first['fraction']:g}")
-    if first["mechanism"]:
-        parts.append(first["mechanism"])
+def _place(settings: list[tuple], group: list[tuple]) -> str:
+    """A setting in words, naming only what varies between the settings."""
+    d, s, fraction, mechanism = group[0]
+    parts = [f"d={d}"]
+    if len({setting[1] for setting in settings}) > 1:
+        parts.append(f"s={s}")
+    if len(group) == 1 and len({setting[2] for setting in settings}) > 1:
+        parts.append(f"fraction {fraction:g}")
+    if mechanism:
+        parts.append(mechanism)
     return ", ".join(parts)
 
 
@@ -95,9 +97,8 @@ def _bound(data: Data, kind: str) -> tuple[float, float]:
     return (0.0, threshold) if kind == "within" else (threshold, 0.0)
 
 
-def _compare_group(data: Data, book: Book, other, members, kind, scope) -> Comparison | None:
+def _compare_group(data: Data, book: Book, other, settings, kind, scope) -> Comparison | None:
     method, metric = data.claim.arguments["method"], data.metric()
-    settings = list(members[list(summaries.SETTING)].itertuples(index=False, name=None))
     own = [(method, *setting) for setting in settings]
     rival = [(other, *setting) for setting in settings]
     if not all(book.tried(cell) for cell in own):
@@ -105,7 +106,7 @@ def _compare_group(data: Data, book: Book, other, members, kind, scope) -> Compa
     if not any(book.values.get(cell) for cell in own):
         return Comparison.decided("", supports=False)
     if not any(book.tried(cell) for cell in rival):
-        return _against_published(data, book, own[0], other, members, kind)
+        return _against_published(data, book, own[0], rival, kind)
     if not all(book.tried(cell) for cell in rival):
         return None
     if not any(book.values.get(cell) for cell in rival):
@@ -144,19 +145,14 @@ def _fill_in(distances: list[float], kind: str, margin: float, ratio: bool) -> n
     return np.where(np.isfinite(distances), distances, np.where(distances > 0, against, favour))
 
 
-def _against_published(data: Data, book: Book, own, other, members, kind) -> Comparison | None:
+def _against_published(data: Data, book: Book, own, rival, kind) -> Comparison | None:
     """Our runs of the method against the paper's value of a method that we did not run."""
     metric = data.metric()
-    if metric == "seconds" or len(members) > 1:
+    if metric == "seconds" or len(rival) > 1:
         return None
-    cell = members.iloc[0]
-    table = _published_means(data.experiment, metric)
-    match = (table["method"] == other) & table["mean"].notna()
-    for column in summaries.SETTING:
-        match &= table[column] == cell[column]
-    if not match.any():
+    row = _published_means(data.experiment, metric).get(rival[0])
+    if row is None:
         return None
-    row = table[match].iloc[0]
     values = np.array(list(book.values[own].values()))
     bound, margin = _bound(data, kind)
     ratio = metric in RATIO_METRICS
@@ -171,10 +167,15 @@ def _against_published(data: Data, book: Book, own, other, members, kind) -> Com
 
 
 @cache
-def _published_means(experiment: str, metric: str) -> pd.DataFrame:
+def _published_means(experiment: str, metric: str) -> dict[tuple, dict]:
+    """The published mean, sd and n of every cell that has one."""
     if metric == "shd":
-        return published.published_table(experiment)
-    return summaries.summarise(published.published_runs(experiment), metric)
+        table = published.published_table(experiment)
+    else:
+        table = summaries.summarise(published.published_runs(experiment), metric)
+    table = table[table["mean"].notna()]
+    cells = table[list(summaries.CELL)].itertuples(index=False, name=None)
+    return dict(zip(cells, table.to_dict("records"), strict=True))
 
 
 # One method with a number
