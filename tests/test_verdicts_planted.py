@@ -252,13 +252,13 @@ class TestEveryMethodInTurn:
             *("below", "above", "below_edges", "above_edges", "all_below", "exponent_below"),
             *("fails", "finishes", "freezes", "share_best", "falls", "not_falls"),
         )
-        for changes in (
-            {"status": "unavailable"},
-            {"status": "timeout", "shortened": "time limit 300 s instead of 21,600 s"},
-        ):
-            row = judge(claim, with_status(runs, method, **changes), monkeypatch)
-            columns = ["verdict", "p_support", "p_refute", "estimate"]
-            pd.testing.assert_series_equal(row[columns], absent[columns], check_names=False)
+        # Impossible here on the even data sets, shortened on the others.
+        mixed = with_status(runs, method, status="unavailable")
+        odd = (mixed["method"] == method) & (mixed["seed"] % 2 == 1)
+        mixed.loc[odd, ["status", "shortened"]] = ["timeout", "time limit 300 s, not 21,600 s"]
+        row = judge(claim, mixed, monkeypatch)
+        columns = ["verdict", "p_support", "p_refute", "estimate"]
+        pd.testing.assert_series_equal(row[columns], absent[columns], check_names=False)
 
     @pytest.mark.parametrize("experiment", EXPERIMENTS)
     def test_in_the_cells(self, experiment):
