@@ -294,6 +294,18 @@ class TestStyle:
                         _distance(look.color, second.color) > 0.25
                     )
 
+    def test_every_method_of_the_package_has_a_look_of_its_own(self):
+        from sdcd.methods.registry import methods
+
+        names = [name for name in methods() if not name.endswith(("+prune", "-pruned"))]
+        looks = {name: style.method_style(name) for name in names}
+        assert set(style.STYLES) < set(names)
+        assert len({(k.color, k.marker, str(k.line)) for k in looks.values()}) == len(names)
+        # Those that the paper does not have come after its own, and are marked.
+        ordered = style.in_order([*names, "unknown"])
+        assert ordered[: len(style.STYLES)] == list(style.STYLES) and ordered[-1] == "unknown"
+        assert style.label("CAM").endswith(style.EXTRA_MARK)
+
     def test_an_unknown_method_has_a_style_of_its_own_that_stays(self):
         assert style.method_style("mine") == style.method_style("mine")
         names = [f"method-{index}" for index in range(30)]

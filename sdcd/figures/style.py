@@ -77,6 +77,21 @@ STYLES = {
 }
 """The methods of the paper, in the order of its tables and legends."""
 
+_RIVALS = {
+    "R2-sortnregress": MethodStyle("#777777", "H", "-"),
+    "random-sortnregress": MethodStyle("#AAAAAA", "h", _DASHED),
+    "mean-difference": MethodStyle("#E7298A", "d", "-"),
+    "tree-importance": MethodStyle("#1B7837", "8", _DASHED),
+    "BOSS": MethodStyle("#2166AC", "s", _DASHED),
+    "GRaSP": MethodStyle("#5E3C99", "P", "-"),
+    "FLOP": MethodStyle("#2166AC", "X", "-"),
+    "PC": MethodStyle("#4D4D4D", "v", _DASH_DOT),
+    "LiNGAM": MethodStyle("#A6761D", "p", "-"),
+    "CAM": MethodStyle("#CC79A7", "d", _DASHED),
+    "dotears": MethodStyle("#B2182B", "^", _DASH_DOT),
+}
+"""Further methods of this package, which the paper does not have; they come after its own."""
+
 _SPARE_COLORS = ("#A6761D", "#1B7837", "#5E3C99", "#E7298A", "#2166AC", "#B2182B", "#4D4D4D")
 _SPARE_MARKERS = ("d", "H", "8", "P", "X", "p")
 _SPARE_LINES = ("-", _DASHED, _DASH_DOT, _DOTTED)
@@ -93,19 +108,20 @@ EXTRA_MARK = "†"
 
 
 def method_style(name: str) -> MethodStyle:
-    """The style of a method; one that :data:`STYLES` lacks gets one computed from its name.
+    """The style of a method; one that the package does not have gets one computed from its name.
 
-    What is called after a method of the paper, such as ``NOTEARS+prune`` or ``SDCD-pruned``, has a
-    lighter or darker shade of its colour; others have colours of their own.
+    What is called after another method, such as ``NOTEARS+prune`` or ``SDCD-pruned``, has a lighter
+    or darker shade of its colour; others have colours of their own.
     """
-    if name in STYLES:
-        return STYLES[name]
+    if name in STYLES or name in _RIVALS:
+        return STYLES.get(name) or _RIVALS[name]
     number = zlib.crc32(name.encode())
     number, color = divmod(number, len(_SPARE_COLORS))
     number, marker = divmod(number, len(_SPARE_MARKERS))
     line = number % len(_SPARE_LINES)
-    bases = [base for base in STYLES if name.startswith((f"{base}+", f"{base}-"))]
-    shade = _shade(STYLES[max(bases, key=len)].color) if bases else _SPARE_COLORS[color]
+    known = {**STYLES, **_RIVALS}
+    bases = [base for base in known if name.startswith((f"{base}+", f"{base}-"))]
+    shade = _shade(known[max(bases, key=len)].color) if bases else _SPARE_COLORS[color]
     return MethodStyle(shade, _SPARE_MARKERS[marker], _SPARE_LINES[line])
 
 
@@ -157,8 +173,8 @@ def shortened_texts(cells: pd.DataFrame) -> tuple[list[str], list[str]]:
 
 
 def in_order(names) -> list[str]:
-    """Methods in the order of :data:`STYLES`, then the unknown ones alphabetically."""
-    rank = {name: position for position, name in enumerate(STYLES)}
+    """The paper's methods in the order of :data:`STYLES`, the package's others, then the unknown."""
+    rank = {name: position for position, name in enumerate([*STYLES, *_RIVALS])}
     return sorted(dict.fromkeys(names), key=lambda name: (rank.get(name, len(rank)), name))
 
 
