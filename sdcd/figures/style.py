@@ -173,7 +173,7 @@ def shortened_texts(cells: pd.DataFrame) -> tuple[list[str], list[str]]:
 
 
 def in_order(names) -> list[str]:
-    """The paper's methods in the order of :data:`STYLES`, the package's others, then the unknown."""
+    """The paper's methods in the order of :data:`STYLES`, the package's others, then any."""
     rank = {name: position for position, name in enumerate([*STYLES, *_RIVALS])}
     return sorted(dict.fromkeys(names), key=lambda name: (rank.get(name, len(rank)), name))
 
