@@ -377,6 +377,21 @@ EXHIBITS = {
         )
         for kind in ("observational", "interventional")
     },
+    **{
+        f"table_rivals_{kind}": Exhibit(
+            runs=(f"rivals_{kind}",),
+            module="sdcd.tables.standings",
+            title=f"Who leads, {data}",
+            caption=f"Not in the paper. SDCD on {data} beside methods that the paper does not "
+            "have, in order of their mean rank by SHD. Lower is better, except in average "
+            "precision.",
+        )
+        for kind, data in (
+            ("observational", "observational data"),
+            ("interventional", "interventional data"),
+            ("dcdi", "the simulations of the DCDI paper"),
+        )
+    },
 }
 """By the name of their rule, in the paper's order; what is not in the paper comes last."""
 

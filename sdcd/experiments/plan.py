@@ -26,6 +26,9 @@ FAMILIES = {
     "ablation_stage1": "observational",
     "ablation_stage2": "observational",
     "dcdi_simulations": "dcdi",
+    "rivals_observational": "observational",
+    "rivals_interventional": "interventional",
+    "rivals_dcdi": "dcdi",
 }
 """The experiments that compare methods, each with the family of data sets that it uses."""
 

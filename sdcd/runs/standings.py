@@ -1,0 +1,86 @@
+"""Who leads on each kind of data set, and who cannot be told from the leader."""
+
+import numpy as np
+import pandas as pd
+
+from sdcd.runs.summaries import SETTING, half_width, pair_methods, tidy
+
+MEANS = ("shd", "shd_cpdag", "aid", "average_precision", "seconds")
+"""What is averaged beside the ranks."""
+
+COLUMNS = (
+    *(*SETTING, "method", "n_datasets", "n", *MEANS, "rank", "rank_low", "rank_high"),
+    *("shortened", "behind", "behind_low", "behind_high", "leads"),
+)
+"""Columns of :func:`standings`."""
+
+
+def standings(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
+    """Every method's rank on each kind of data set, and how far it is behind the first.
+
+    On each data set the methods are ranked by ``metric``, the lowest first, equals sharing the mean
+    of their ranks; a failed fit is behind all that finished. First is the method with the lowest
+    mean rank. Another leads with it if, on the data sets that both finished, the 95 % interval of
+    the mean difference of the two (Student's t, paired) does not lie above 0. With fewer than two
+    data sets there is no interval, and nobody leads.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Runs of one experiment.
+    metric : str, default "shd"
+        Lower is better.
+
+    Returns
+    -------
+    DataFrame
+        One row for each kind of data set and method, in order of the rank; columns :data:`COLUMNS`:
+        ``n`` is the number of data sets that the method finished of ``n_datasets``, the means
+        :data:`MEANS` are over these (NaN where the method has none), ``rank_low`` and ``rank_high``
+        the 95 % interval of the mean ``rank``, ``behind`` the mean difference to the first with its
+        interval.
+    """
+    runs = tidy(runs)
+    for column in {metric, *MEANS}:
+        runs[column] = pd.to_numeric(runs[column]).astype(float).where(runs["status"] == "ok")
+    per_dataset = runs.groupby([*SETTING, "seed"])[metric]
+    runs["_rank"] = per_dataset.rank(method="average", na_option="bottom")
+    found = []
+    for setting, cell in runs.groupby(list(SETTING), sort=True):
+        rows = []
+        for method, of_method in cell.groupby("method", sort=False):
+            n = len(of_method)
+            rank = of_method["_rank"].mean()
+            half = float(half_width(of_method["_rank"].std(), n))
+            rows.append(
+                {
+                    **dict(zip(SETTING, setting, strict=True)),
+                    "method": method,
+                    "n_datasets": cell["seed"].nunique(),
+                    "n": int(of_method[metric].count()),
+                    **of_method[list(MEANS)].mean().to_dict(),
+                    "rank": rank,
+                    "rank_low": rank - half,
+                    "rank_high": rank + half,
+                    "shortened": "; ".join(filter(None, dict.fromkeys(of_method["shortened"]))),
+                }
+            )
+        table = pd.DataFrame(rows).sort_values(["rank", "method"], ignore_index=True)
+        found.append(_behind_the_first(table, cell, metric))
+    if not found:
+        return pd.DataFrame(columns=list(COLUMNS))
+    return pd.concat(found, ignore_index=True)
+
+
+def _behind_the_first(table: pd.DataFrame, cell: pd.DataFrame, metric: str) -> pd.DataFrame:
+    # A method that was run on fewer data sets has ranks among fewer; it can lead, not be first.
+    complete = table[table["n"] == table["n"].max()]
+    first = complete["method"].iloc[0]
+    behind = np.full((len(table), 3), np.nan)
+    for index, method in enumerate(table["method"]):
+        pairs = pair_methods(cell.drop(columns="_rank"), method, first, metric)["difference"]
+        half = float(half_width(pairs.std(), len(pairs)))
+        behind[index] = pairs.mean(), pairs.mean() - half, pairs.mean() + half
+    table[["behind", "behind_low", "behind_high"]] = behind
+    table["leads"] = table["behind_low"] <= 0
+    return table

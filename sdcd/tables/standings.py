@@ -1,0 +1,72 @@
+"""Who leads: the methods of an experiment in order of their rank, kind of data by kind of data."""
+
+import pandas as pd
+
+from sdcd.runs.standings import standings
+from sdcd.tables.layout import Layout
+
+COLUMNS = {
+    "shd": ("SHD", "{:.1f}"),
+    "shd_cpdag": ("SHD-CPDAG", "{:.1f}"),
+    "aid": ("AID", "{:.3f}"),
+    "average_precision": ("average precision", "{:.3f}"),
+    "seconds": ("seconds", "{:.3g}"),
+}
+"""Means that are shown: heading and format."""
+
+
+def make(runs: pd.DataFrame, *, caption: str) -> tuple[pd.DataFrame, Layout]:
+    """The standings as numbers (:func:`sdcd.runs.standings.standings`) and as printed.
+
+    Those that lead are bold in the column of ranks.
+    """
+    table = standings(runs)
+    return table, layout(table, caption)
+
+
+def layout(table: pd.DataFrame, caption: str) -> Layout:
+    """What :func:`sdcd.runs.standings.standings` returns, a row for each method."""
+    headings = ["rank", "SHD behind the first", *(heading for heading, _ in COLUMNS.values())]
+    rows, best, notes = [], set(), {}
+    for index, row in enumerate(table.to_dict("records")):
+        entries = [_with_interval(row, "rank"), _with_interval(row, "behind")]
+        entries += [_number(row[key], text) for key, (_, text) in COLUMNS.items()]
+        # Who was not run on every data set, or failed on some, is marked by how many count.
+        method = row["method"] + ("" if row["n"] == row["n_datasets"] else f" ({row['n']})")
+        rows.append(((_kind(row), method), [{"": text} for text in entries]))
+        if row["leads"]:
+            best.add((index, 0))
+        if row["shortened"]:
+            notes.setdefault(row["shortened"], []).append(row["method"])
+    kinds = table.groupby(["d", "s", "fraction", "mechanism"])["n_datasets"].first()
+    counts = ", ".join(str(n) for n in sorted(set(kinds))) or "0"
+    texts = [
+        f"Over {counts} data sets of each kind; in brackets, if fewer, on how many a method "
+        "finished. Rank by SHD, a failed fit last, and mean difference in SHD to the first; both "
+        "with their 95 % intervals (Student's t; differences paired by data set).",
+        "Bold: leads, which means that the interval of its difference to the first does not lie "
+        "above 0. Several bold ranks are no winner.",
+        "AID: share of the pairs of variables for which the graph is wrong about how an effect is "
+        "identified; empty where all graphs have cycles. Empty average precision: no weights.",
+    ]
+    texts += [f"Shortened: {', '.join(dict.fromkeys(who))}: {what}." for what, who in notes.items()]
+    return Layout(caption, ["data", "method"], headings, rows, texts, frozenset(best))
+
+
+def _kind(row) -> str:
+    parts = [row["mechanism"], f"d = {row['d']}", f"s = {row['s']}"]
+    if row["fraction"]:
+        parts.append(f"fraction {row['fraction']:.2f}")
+    return ", ".join(filter(None, parts))
+
+
+def _with_interval(row, key: str) -> str:
+    if row[key] != row[key]:
+        return ""
+    text = f"{row[key]:.1f}"
+    low, high = row[f"{key}_low"], row[f"{key}_high"]
+    return text if low != low else f"{text} [{low:.1f}, {high:.1f}]"
+
+
+def _number(value: float, text: str) -> str:
+    return "" if value != value else text.format(value)

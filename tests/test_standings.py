@@ -1,0 +1,80 @@
+"""Who leads: ranks, ties, failures, and leaders that data sets cannot tell apart."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.exhibited import make
+
+from sdcd.runs.standings import COLUMNS, standings
+from sdcd.runs.table import RUN_COLUMNS
+from sdcd.tables import layout
+
+
+def runs_of(shds, **more):
+    """Runs from a list of SHD by seed for each method; None is a failed fit."""
+    rows = []
+    for method, values in shds.items():
+        for seed, shd in enumerate(values):
+            row = dict.fromkeys(RUN_COLUMNS) | {"method": method, "d": 20, "s": 4, "seed": seed}
+            failed = {"status": "timeout", "reason": "too long"}
+            row |= failed if shd is None else {"status": "ok", "reason": "", "shd": shd, "aid": 0.5}
+            rows.append(row | more)
+    return pd.DataFrame(rows, columns=list(RUN_COLUMNS))
+
+
+def by_method(table):
+    return table.set_index("method")
+
+
+def test_ranks_share_ties_and_put_failures_last():
+    table = by_method(standings(runs_of({"a": [5, 9], "b": [5, 3], "c": [7, None], "e": [8, 4]})))
+    # On the first data set a and b share ranks 1 and 2; on the second c is behind the three.
+    assert table["rank"].to_dict() == {"b": 1.25, "a": 2.25, "e": 3.0, "c": 3.5}
+    assert list(table.index) == ["b", "a", "e", "c"]
+    assert table.loc["c", ["n", "n_datasets", "shd"]].tolist() == [1, 2, 7]
+
+
+def test_the_difference_to_the_first_is_paired_by_data_set():
+    # Data sets differ by far more than the methods, and b is always 2 to 3 behind.
+    hard = np.array([10, 60, 200, 35, 90])
+    second, third = np.add(hard, [2, 3, 2, 3, 2]), np.add(hard, [9, -6, 4, -5, 1])
+    table = by_method(standings(runs_of({"a": hard, "b": second, "c": third})))
+    assert table.loc["b", "behind"] == pytest.approx(2.4)
+    half = 2.776 * np.std([2, 3, 2, 3, 2], ddof=1) / np.sqrt(5)
+    assert table.loc["b", "behind_high"] == pytest.approx(2.4 + half, abs=1e-3)
+    assert table["leads"].to_dict() == {"a": True, "b": False, "c": True}
+
+
+def test_one_data_set_has_no_leader():
+    table = standings(runs_of({"a": [1], "b": [100]}))
+    assert table["rank"].tolist() == [1, 2] and not table["leads"].any()
+    assert table[["rank_low", "behind_low"]].isna().all(axis=None)
+
+
+def test_a_method_that_failed_somewhere_is_not_the_first():
+    table = by_method(standings(runs_of({"a": [1, 1, None], "b": [2, 3, 2]})))
+    assert table.loc["b", "behind"] == 0 and table.loc["a", "behind"] == -1.5
+    assert table.loc["b", "leads"]
+
+
+def test_kinds_of_data_stand_apart():
+    runs = pd.concat([runs_of({"a": [1, 2]}), runs_of({"a": [3, 4]}, d=50)], ignore_index=True)
+    assert standings(runs)["shd"].tolist() == [1.5, 3.5]
+
+
+@pytest.mark.parametrize("kind", ["observational", "interventional", "dcdi"])
+def test_the_table_marks_who_leads_and_who_failed(kind, tmp_path):
+    runs = runs_of({"SDCD": [5, 6, 5], "b": [5, 7, 6], "c": [50, 50, None]}, fraction=0.5)
+    table, shown = make(f"rivals_{kind}", runs)
+    assert tuple(table.columns) == COLUMNS
+    assert [keys for keys, _ in shown.rows] == [
+        ("d = 20, s = 4, fraction 0.50", name) for name in ("SDCD", "b", "c (2)")
+    ]
+    assert {row for row, _ in shown.best} == {0, 1}
+    text = layout.write(table, shown, tmp_path / "t")[1].read_text()
+    assert r"\textbf{1.2" in text and "Several bold ranks are no winner" in text
+
+
+def test_without_runs_the_table_is_empty():
+    table, shown = make("rivals_observational", pd.DataFrame(columns=list(RUN_COLUMNS)))
+    assert table.empty and shown.rows == []
