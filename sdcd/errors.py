@@ -9,6 +9,20 @@ class InputError(ValueError):
     """
 
 
+class CorruptFile(InputError):
+    """A file whose content shows that it is not, or no longer, what it should be.
+
+    Of a file that can be made again, it is safe to say: delete it.
+    """
+
+
+class UnreadableFile(InputError):
+    """A file that could not be read, for a reason that says nothing about its content.
+
+    No permission, a fault of the disk or the network, too little memory.
+    """
+
+
 class DataError(InputError):
     """Bad data, found by one who does not know their file's name: who does puts it before."""
 

@@ -2,14 +2,17 @@
 
 import json
 import os
+import struct
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from sdcd.errors import InputError
+from sdcd.errors import CorruptFile, InputError, UnreadableFile
 
 
 @contextmanager
@@ -42,13 +45,19 @@ def write_json(path: str | Path, content: object) -> None:
 
 
 def read_json(path: str | Path) -> object:
-    """Read a JSON file; raise :class:`InputError` if it is missing or not JSON."""
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path}: not a JSON file ({error})") from None
+    """Read a JSON file.
+
+    Raises
+    ------
+    InputError
+        If the file is missing; :class:`CorruptFile` if it is not JSON; :class:`UnreadableFile` if
+        it cannot be read.
+    """
+    with _named_faults(path):
+        try:
+            return json.loads(Path(path).read_text(encoding="utf-8"))
+        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise CorruptFile(f"{path}: not a JSON file ({error})") from None
 
 
 def write_npz(path: str | Path, **arrays: np.ndarray) -> None:
@@ -69,12 +78,33 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
     Raises
     ------
     InputError
-        If the file is missing, truncated, not an ``.npz``, or holds pickled objects.
+        If the file is missing; :class:`CorruptFile` if it is truncated, damaged, not an ``.npz``,
+        or holds pickled objects; :class:`UnreadableFile` if it cannot be read.
     """
+    with _named_faults(path):
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+        except _NOT_AN_NPZ as error:
+            raise CorruptFile(f"{path}: not a readable .npz file ({error})") from None
+
+
+# What numpy and zipfile find wrong with content. A damaged header can name an unknown compression
+# (NotImplementedError) or say that a member is encrypted (RuntimeError).
+_NOT_AN_NPZ = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError),
+    *(NotImplementedError, RuntimeError, struct.error),
+)
+
+
+@contextmanager
+def _named_faults(path: str | Path) -> Iterator[None]:
+    """Say in one line why a file could not be read, where its content is not the reason."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+        yield
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except Exception as error:
-        raise InputError(f"{path}: not a readable .npz file ({error})") from None
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot be read ({error.strerror or error})") from None
+    except MemoryError:
+        raise UnreadableFile(f"{path}: cannot be read (too little memory)") from None

@@ -133,7 +133,7 @@ ROWS = {
     ],
     "a comment, a docstring, what an error says, the version": [
         (append("sdcd/methods/contract.py", "\n# A comment.\n"), nothing),
-        (replace("sdcd/files.py", '"""Read a JSON file;', '"""Read JSON, or'), nothing),
+        (replace("sdcd/files.py", '"""Read a JSON file.', '"""Read JSON.'), nothing),
         (replace("sdcd/data/dataset.py", "has a self-loop at", "has a loop at"), nothing),
         (replace("sdcd/acyclicity/constraints.py", "expected", "is not"), nothing),
         (replace("sdcd/__init__.py", "__version__ = ", "__version__ = '9' + "), nothing),

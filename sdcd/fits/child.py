@@ -33,7 +33,8 @@ import numpy as np
 import sdcd
 from sdcd.cores import available_cores
 from sdcd.data.dataset import Dataset, read_dataset, zeros_and_ones
-from sdcd.errors import DataError, FitKilled, InputError, MethodFailure
+from sdcd.errors import CorruptFile, DataError, FitKilled, InputError, MethodFailure
+from sdcd.files import read_npz
 from sdcd.methods.contract import Graph, Method
 from sdcd.methods.registry import method
 
@@ -77,10 +78,10 @@ def main() -> None:
         except DataError as error:
             answer = {"input_error": f"{job['shown_as']}: {error}"}
         except InputError as error:
-            answer = {"input_error": str(error)}
+            answer = _refusal(error)
     except InputError as error:
         answers.write(b"{}\n")
-        answer = {"input_error": str(error)}
+        answer = _refusal(error)
     answers.write(json.dumps(_plain(answer)).encode() + b"\n")
     if arrays:
         payload = io.BytesIO()
@@ -91,6 +92,10 @@ def main() -> None:
     sys.stderr.flush()
     # No waiting for threads that a library left behind.
     os._exit(0)
+
+
+def _refusal(error: InputError) -> dict:
+    return {"input_error": str(error), "corrupt": isinstance(error, CorruptFile)}
 
 
 def _die_with_parent() -> None:
@@ -112,10 +117,19 @@ def _prepare(job: dict) -> tuple[Dataset, Method]:
     try:
         dataset = read_dataset(job["data"])
     except InputError as error:
-        raise InputError(str(error).replace(job["data"], job["shown_as"])) from None
+        kind = CorruptFile if _is_corrupt(job["data"]) else InputError
+        raise kind(str(error).replace(job["data"], job["shown_as"])) from None
     require_kind(chosen, dataset, job["shown_as"])
     preload(chosen)
     return dataset, chosen
+
+
+def _is_corrupt(path: str) -> bool:
+    try:
+        read_npz(path)
+    except InputError as error:
+        return isinstance(error, CorruptFile)
+    return False
 
 
 def require_kind(chosen: Method, dataset: Dataset, shown_as: str | Path) -> None:

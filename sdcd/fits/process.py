@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from sdcd.errors import FitKilled, InputError
+from sdcd.errors import CorruptFile, FitKilled, InputError
 from sdcd.fits.child import environment
 from sdcd.signals import FROM_OUTSIDE, name_of
 
@@ -88,7 +88,8 @@ def run_child(
     """
     watched = _run(job, time_limit_s, memory_limit_mb, threads, log)
     if "input_error" in watched.answer:
-        raise InputError(watched.answer["input_error"])
+        kind = CorruptFile if watched.answer.get("corrupt") else InputError
+        raise kind(watched.answer["input_error"])
     answer = _judge(watched, job, time_limit_s, memory_limit_mb)
     return End(watched.started, answer, watched.arrays, watched.peak_mb)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from sdcd.data.dataset import Dataset, write_dataset
 from sdcd.data.edges import edges_from_rows, number, read_rows
-from sdcd.errors import FitKilled, InputError, MethodFailure
+from sdcd.errors import FitKilled, InputError, MethodFailure, UnreadableFile
 from sdcd.files import read_npz
 from sdcd.methods.contract import Graph, Method, register
 from sdcd.methods.registry import method, methods
@@ -185,6 +185,8 @@ def read_graph(path: str | Path, names: tuple[str, ...], threshold: float = 0.0)
     MethodFailure
         ``error`` if there is no file or it does not hold a graph over these variables; ``nan`` if
         a weight is not finite.
+    UnreadableFile
+        If the file cannot be read, which says nothing about the command.
     """
     path = Path(path)
     if not path.exists():
@@ -195,6 +197,8 @@ def read_graph(path: str | Path, names: tuple[str, ...], threshold: float = 0.0)
             adjacency, weights = arrays.get("adjacency"), arrays.get("weights")
         else:
             adjacency, weights = _read_csv(path, names)
+    except UnreadableFile:
+        raise
     except InputError as error:
         reason = str(error).removeprefix(f"{path}: ")
         raise MethodFailure("error", f"the command's output: {reason}") from None

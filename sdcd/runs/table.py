@@ -4,7 +4,7 @@ import hashlib
 import io
 from pathlib import Path
 
-from sdcd.errors import InputError
+from sdcd.errors import CorruptFile, InputError
 from sdcd.files import atomic_path
 
 RUN_COLUMNS = (
@@ -77,5 +77,5 @@ def read_runs(path: str | Path):
     if beside.exists():
         found, expected = hashlib.sha256(text).hexdigest(), beside.read_text().split()[:1]
         if [found] != expected:
-            raise InputError(f"{path}: changed or cut off since it was written")
+            raise CorruptFile(f"{path}: changed or cut off since it was written")
     return pd.read_csv(io.BytesIO(text), keep_default_na=False, na_values=[""])

@@ -13,17 +13,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 def run(main: Callable[[], None], *, advice: str = "") -> None:
     """Run a script; bad input or a full disk ends it with one line on standard error, and 2.
 
-    ``advice`` ends the line about bad input. A fit whose process was killed ends it with
-    :data:`TRY_AGAIN`.
+    ``advice`` ends the line about a file whose content proves that it is damaged, and no other. A
+    fit whose process was killed ends it with :data:`TRY_AGAIN`.
     """
-    from sdcd.errors import FitKilled, InputError
+    from sdcd.errors import CorruptFile, FitKilled, InputError
     from sdcd.signals import Terminated, terminable
 
     try:
         with terminable():
             main()
-    except InputError as error:
+    except CorruptFile as error:
         _end(f"{error}{advice}")
+    except InputError as error:
+        _end(str(error))
+    except MemoryError as error:
+        _end(f"too little memory ({error})" if str(error) else "too little memory")
     except FitKilled as error:
         _end(str(error), TRY_AGAIN)
     except KeyboardInterrupt:
@@ -31,10 +35,11 @@ def run(main: Callable[[], None], *, advice: str = "") -> None:
     except Terminated as end:
         _end(INTERRUPTED, 128 + end.number)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if not error.filename and error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = f" for {error.filename}" if error.filename else ""
-        line = f"{error.strerror}{where}: make room and run snakemake again"
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        line = f"{error.strerror}{where}" + ": make room and run snakemake again" * full
         # Standard error goes to a log, which may be on that disk.
         print(f"{Path(sys.argv[0]).name}: {line}", flush=True)
         _end(line)
