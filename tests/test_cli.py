@@ -118,7 +118,10 @@ def test_fit_one_s_own_table(tmp_path, cells, capsys):
     fit = tmp_path / "fit.npz"
     code, _, err = run(capsys, "fit", cells, *PERTURBED, "--method", "GIES", "-o", fit)
     assert code == 0
-    assert err == f"GIES on {cells}: 2 variables, 600 rows, 300 of them perturbed\n"
+    assert err == (
+        f"GIES on {cells}: 2 variables, 600 rows, 300 of them perturbed\n"
+        "perturbed variables: 1, with rows: gene,b 300\n"
+    )
     assert (tmp_path / "fit.edges.csv").read_text() == 'parent,child,weight\na,"gene,b",\n'
     assert files(tmp_path) >= {*PICTURES}
     with np.load(fit) as arrays:
@@ -164,7 +167,10 @@ def test_a_failed_fit_is_kept_and_scored_as_null(tmp_path, data, capsys):
         (["fit", "absent.csv", "-o", "fit.npz"], "absent.csv: no such file"),
         (["fit", "cells.csv", "-o", "fit.npz"], "row 2, column 'guide': 'NT', expected a number"),
         (["fit", "cells.csv", "-o", "fit.txt"], "fit.txt: the name of the output must end in"),
-        (["fit", "data.npz", "-o", "./data.npz"], "data.npz: the output would overwrite the"),
+        (
+            ["fit", "data.npz", "-o", "./data.npz"],
+            "data.npz: the output would overwrite the input",
+        ),
         (["fit", "data.npz", "-o", "cells.csv/fit.npz"], "nothing can be written in"),
         (["fit", "cells.csv"], "the following arguments are required: -o/--out (see sdcd fit"),
         (["fit", "data.npz", "--method", "sdcd", "-o", "fit.npz"], "unknown method 'sdcd'"),
@@ -206,9 +212,9 @@ def test_wrong_input_is_one_line_and_exit_code_2(
 
 def test_too_small_an_npz_is_refused_too(tmp_path, capsys):
     path = tmp_path / "small.npz"
-    np.savez(path, X=np.random.default_rng(0).normal(size=(255, 3)))
+    np.savez(path, X=np.random.default_rng(0).normal(size=(9, 3)))
     code, _, err = run(capsys, "fit", path, "-o", tmp_path / "fit.npz")
-    assert (code, err) == (2, f"sdcd: error: {path}: 255 rows, expected at least 256 (one batch)\n")
+    assert (code, err) == (2, f"sdcd: error: {path}: 9 rows, expected at least 10\n")
 
 
 def test_methods_are_listed_for_people_and_for_programs(capsys):
@@ -276,14 +282,19 @@ def test_a_closed_pipe_and_signals_end_quietly(tmp_path, data):
         assert files(tmp_path) == {"data.npz", "temporary"} and not files(temporary)
 
 
-def test_rows_that_make_no_batch_are_refused_with_the_file(tmp_path, capsys):
-    path = tmp_path / "small.npz"
-    np.savez(path, X=np.random.default_rng(0).normal(size=(318, 3)))
-    code, _, err = run(capsys, "fit", path, *FAST, "-o", tmp_path / "fit.npz")
-    line = "318 rows, 63 of them to validate on and 255 to train on: expected at least one and"
-    assert code == 2
-    assert err.splitlines()[-1] == f"sdcd: error: {path}: {line} batch_size = 256"
-    assert files(tmp_path) == {"small.npz"}
+def test_a_batch_is_at_most_the_training_rows_and_the_record_says_so(tmp_path, capsys):
+    path, fit = tmp_path / "small.npz", tmp_path / "fit.npz"
+    np.savez(path, X=np.random.default_rng(0).normal(size=(100, 3)))
+    for settings, said in (([], 80), (["--set", "batch_size=64"], None)):
+        code, _, _ = run(capsys, "fit", path, *FAST, *settings, "--no-picture", "-o", fit)
+        diagnostics = json.loads(fit.with_suffix(".json").read_text())["diagnostics"]
+        assert code == 0 and diagnostics.get("batch_size_all_training_rows") == said
+    tenth = ["--set", "validation_fraction=0.001"]
+    code, _, err = run(capsys, "fit", path, *FAST, *tenth, "-o", tmp_path / "other.npz")
+    line = "100 rows, of which validation_fraction = 0.001 is none to validate on, expected at"
+    assert code == 2 and err.splitlines()[-1] == f"sdcd: error: {path}: {line} least one"
+    # A method without batches needs none.
+    assert run(capsys, "fit", path, "--method", "GIES", "--no-picture", "-o", fit)[0] == 0
 
 
 def test_edge_lists_are_sorted_and_read_back(tmp_path):

@@ -188,8 +188,9 @@ def test_columns_can_be_ignored(tmp_path):
 @pytest.mark.parametrize(
     ("label", "controls", "targets"),
     [
-        ("", None, []),
+        ("", [""], []),
         ("Control", None, []),
+        ("ctrl", None, []),
         ("NON-TARGETING", None, []),
         ("NT", ["NT"], []),
         ("a", None, ["a"]),
@@ -240,7 +241,7 @@ def identical(rows):
         (change(1, 1, ""), "column 2 has no name"),
         (constant, "column 'b': constant, 3.5 in all 300 rows, expected values that vary"),
         (identical, "columns 'a' and 'c' are identical in all 300 rows"),
-        (lambda rows: rows[:256], "255 rows, expected at least 256 (one batch)"),
+        (lambda rows: rows[:10], "9 rows, expected at least 10"),
         (lambda rows: rows[:1], "a header and no rows below it"),
         (lambda rows: [[""], *rows], "row 1: blank, expected a header"),
         (lambda rows: [*rows[:9], [1, 2], *rows[9:]], "row 10: 2 cells, expected 3 as in the"),
@@ -268,10 +269,13 @@ def test_faults_of_perturbations(tmp_path):
     write_csv(path, table(extra=["guide", *["control"] * 299, "AAVS1"]))
     message = refused(path, perturbation_column="guide")
     assert "row 301, column 'guide': unknown perturbation label 'AAVS1'" in message
-    assert "expected a variable (a, b, c)" in message and "'non-targeting'; --control" in message
-    assert "row 2, column 'guide': unknown perturbation label 'control'" in refused(
-        path, perturbation_column="guide", controls=["NT"]
-    )
+    assert "expected a variable (a, b, c)" in message and "'ctrl', 'non-targeting')" in message
+    assert "1 rows have such labels ('AAVS1' 1): --drop-unmeasured leaves rows out" in message
+    # Perturbed rows: nothing may suggest to call them controls.
+    assert "--control" not in message
+    message = refused(path, perturbation_column="guide", controls=["NT"])
+    assert "row 2, column 'guide': unknown perturbation label 'control'" in message
+    assert "which label means unperturbed is said with --control" in message
     assert "no column 'guides', expected for --perturbation-column one of guide, a" in refused(
         path, perturbation_column="guides"
     )
@@ -330,7 +334,9 @@ def test_parquet(tmp_path, categorical):
     path = tmp_path / "cells.parquet"
     guide = ["control"] * 199 + [None] + ["a"] * 50 + ["b,c"] * 50
     write_parquet(path, guide=pd.Categorical(guide) if categorical else guide)
-    read = read_dataset(path, perturbation_column="guide", standardise="no")
+    message = refused(path, perturbation_column="guide")
+    assert "row 200, column 'guide': no label, as in 1 row(s)" in message
+    read = read_dataset(path, perturbation_column="guide", unlabelled="control", standardise="no")
     assert read.names == ("a", "b", "c")
     np.testing.assert_array_equal(read.X, values().astype(np.float32))
     np.testing.assert_array_equal(read.intervened, expected_mask())
@@ -400,8 +406,8 @@ def test_faults_of_h5ad(tmp_path):
     assert "no column 'gide', expected for --perturbation-column one of guide" in refused(
         path, perturbation_column="gide"
     )
-    write_h5ad(path, values()[:10], guide=["control"] * 10)
-    assert "10 rows, expected at least 256" in refused(path)
+    write_h5ad(path, values()[:9], guide=["control"] * 9)
+    assert "9 rows, expected at least 10" in refused(path)
     with pytest.warns(UserWarning, match="not unique"):
         write_h5ad(path, values(), names=("a", "b", "a"))
     assert "variables 1 and 3 are both called 'a'" in refused(path)

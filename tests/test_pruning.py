@@ -166,7 +166,7 @@ def test_the_graph_given_is_not_changed():
         ({"adjacency": np.ones((4, 4))}, "the graph has a cycle"),
         ({"adjacency": all_forward(3)}, r"the graph has shape \(3, 3\) and X \(400, 4\)"),
         ({"X": np.full((400, 4), np.inf)}, "X: row 0, column 0 is inf"),
-        ({"X": chain(300)}, "X has 300 rows, 240 of them to fit.*batch_size = 256"),
+        ({"X": chain(9)}, "X has 9 rows, 8 of them to fit: expected at least two to fit and two"),
         ({"intervened": np.zeros((400, 4))}, "intervened is float64.*expected bool"),
         ({"min_gain": -0.1}, "min_gain is -0.1"),
         ({"min_z": float("nan")}, "min_z is nan"),

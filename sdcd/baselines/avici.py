@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sdcd.errors import MethodFailure
 from sdcd.methods import Graph, register
+from sdcd.parameters import integer, number
 
 WHERE_TO_GET = (
     "download the folder 'scm-v0' (a .pkl and kwargs.json) from the authors' model page, named in "
@@ -25,6 +26,10 @@ WHERE_TO_GET = (
         "python": ".venv-avici/bin/python",
         "max_rows": 1000,
         "threshold": 0.5,
+    },
+    ranges={
+        "max_rows": integer(1),
+        "threshold": number(0),
     },
     source="Lorch et al. 2022, package avici 1.0.7, published checkpoint; cut 0.5; which "
     "checkpoint, rows and cut the SDCD authors used is not recorded",

@@ -10,6 +10,7 @@ import numpy as np
 
 from sdcd.errors import MethodFailure
 from sdcd.methods import Graph, register
+from sdcd.parameters import integer, number
 
 CHECK_EVERY = 1000
 TOLERANCE = 1e-6
@@ -29,6 +30,16 @@ STEPS_PER_CALL = 100
         "last_iterations": 80_000,
         "learning_rate": 2e-4,
         "threshold": 0.3,
+    },
+    ranges={
+        "hidden": integer(1),
+        "lambda_1": number(0),
+        "lambda_2": number(0),
+        "stages": integer(1),
+        "warm_iterations": integer(1),
+        "last_iterations": integer(1),
+        "learning_rate": number(above=0),
+        "threshold": number(0),
     },
     source="Bello et al. 2022, package dagma 1.1.1, nonlinear [d, 10, 1]: its defaults, as run",
 )

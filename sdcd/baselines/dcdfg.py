@@ -2,6 +2,7 @@
 
 from sdcd.errors import InputError
 from sdcd.methods import Graph, register
+from sdcd.parameters import integer, number, one_of
 
 
 @register(
@@ -15,6 +16,15 @@ from sdcd.methods import Graph, register
         "layers": 2,
         "max_epochs": 60_000,
         "dtype": "float32",
+    },
+    ranges={
+        "modules": integer(1),
+        "regularisation": number(0),
+        "learning_rate": number(above=0),
+        "hidden": integer(1),
+        "layers": integer(1),
+        "max_epochs": integer(1),
+        "dtype": one_of("float32", "float64"),
     },
     source="Lopez et al. 2022, as run by the SDCD authors: 10 modules, batches of 128, float32",
 )

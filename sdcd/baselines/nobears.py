@@ -4,6 +4,7 @@ import numpy as np
 
 from sdcd.errors import MethodFailure
 from sdcd.methods import Graph, register
+from sdcd.parameters import integer, number
 
 POWER_ITERATIONS = 5
 STEPS_PER_CALL = 25
@@ -22,6 +23,16 @@ STEPS_PER_CALL = 25
         "steps_per_round": 100,
         "learning_rate": 0.01,
         "neighbours": 30,
+    },
+    ranges={
+        "beta_1": number(0),
+        "beta_2": number(0),
+        "noise_sd": number(0),
+        "initial_steps": integer(0),
+        "rounds": integer(1),
+        "steps_per_round": integer(1),
+        "learning_rate": number(above=0),
+        "neighbours": integer(1),
     },
     source="Lee et al. 2019, cubic polynomials, as run by the SDCD authors: largest-DAG cut",
 )

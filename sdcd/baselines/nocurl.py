@@ -3,12 +3,19 @@
 import numpy as np
 
 from sdcd.methods import Graph, register
+from sdcd.parameters import number
 
 
 @register(
     name="NOCURL",
     data="observational",
     defaults={"lambda_1": 10.0, "lambda_2": 1000.0, "tolerance": 1e-8, "threshold": 0.3},
+    ranges={
+        "lambda_1": number(0),
+        "lambda_2": number(0),
+        "tolerance": number(above=0),
+        "threshold": number(0),
+    },
     source="Yu et al. 2021, linear, recommended case; what the SDCD authors ran is not recorded",
 )
 def fit(X, intervened, names, seed, *, lambda_1, lambda_2, tolerance, threshold) -> Graph:

@@ -4,6 +4,7 @@ import numpy as np
 
 from sdcd.errors import MethodFailure
 from sdcd.methods import Graph, register
+from sdcd.parameters import integer, number
 
 
 @register(
@@ -15,6 +16,13 @@ from sdcd.methods import Graph, register
         "h_tolerance": 1e-8,
         "rho_max": 1e16,
         "threshold": 0.3,
+    },
+    ranges={
+        "lambda_1": number(0),
+        "max_iterations": integer(1),
+        "h_tolerance": number(above=0),
+        "rho_max": number(above=0),
+        "threshold": number(0),
     },
     source="Zheng et al. 2018, linear, as run by the SDCD authors: lasso 0.1, cut 0.3, largest DAG",
 )

@@ -4,6 +4,7 @@ import numpy as np
 
 from sdcd.errors import MethodFailure
 from sdcd.methods import Graph, register
+from sdcd.parameters import integer, number
 
 
 @register(
@@ -15,6 +16,13 @@ from sdcd.methods import Graph, register
         "p_value": 0.001,
         "splines": 10,
         "max_rows": 10_000,
+    },
+    ranges={
+        "eta_gradient": number(above=0),
+        "eta_hessian": number(above=0),
+        "p_value": number(above=0, below=1),
+        "splines": integer(4),
+        "max_rows": integer(2),
     },
     source="Rolland et al. 2022, public defaults; pruning by exact partial F-tests in place of "
     "mgcv's; what the SDCD authors ran is not recorded",
@@ -33,7 +41,8 @@ def fit(
     Raises
     ------
     MethodFailure
-        ``oom`` if the kernel matrix does not fit in memory.
+        ``oom`` if the kernel matrix does not fit in memory; ``error``, with a column, if one takes
+        so few values that no spline can be fitted to it.
     """
     rows = np.arange(len(X))
     if len(X) > max_rows:
@@ -43,9 +52,25 @@ def fit(
     except MemoryError:
         n = len(rows)
         raise MethodFailure("oom", f"no memory for the {n} x {n} kernel matrix") from None
-    weights = prune(X, order, splines, p_value)
+    except np.linalg.LinAlgError:
+        raise _too_few_values(X[rows], names) from None
+    try:
+        weights = prune(X, order, splines, p_value)
+    except np.linalg.LinAlgError:
+        raise _too_few_values(X, names) from None
     diagnostics = {"order": [int(j) for j in order], "rows_for_order": len(rows)}
     return Graph(weights > 1, weights, {**diagnostics, "threshold": 1.0})
+
+
+def _too_few_values(X: np.ndarray, names: tuple[str, ...]) -> MethodFailure:
+    distinct = [len(np.unique(column)) for column in X.T]
+    fewest = int(np.argmin(distinct))
+    return MethodFailure(
+        "error",
+        f"SCORE's equations have no solution: column {names[fewest]!r} takes only "
+        f"{distinct[fewest]} different values in {len(X)} rows, and SCORE fits smooth curves to "
+        "values that are continuous",
+    )
 
 
 def causal_order(X: np.ndarray, eta_gradient: float, eta_hessian: float) -> np.ndarray:

@@ -4,6 +4,7 @@ import numpy as np
 
 from sdcd.errors import MethodFailure
 from sdcd.methods import Graph, register
+from sdcd.parameters import number
 
 PRELOAD = ("CausalDisco.baselines",)
 
@@ -12,6 +13,9 @@ PRELOAD = ("CausalDisco.baselines",)
     name="sortnregress",
     data="observational",
     defaults={"threshold": 0.3},
+    ranges={
+        "threshold": number(0),
+    },
     source="Reisach et al. 2021, package CausalDisco; cut 0.3 as in the SDCD paper's run",
 )
 def sortnregress(

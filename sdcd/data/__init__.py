@@ -1,6 +1,9 @@
 """Data sets: values, interventions, names, and the true graph where it is known.
 
 ``dataset``     :class:`~sdcd.data.dataset.Dataset`, its file, and what a data set must be
-``own_data``    a person's own table: .csv, .parquet, .h5ad
+``checks``      what data must be for a fit, whichever way they come in
+``own_data``    a person's own table: labels understood, rows and columns left out
+``tables``      the formats .csv, .tsv, .parquet
+``annotated``   the formats .h5ad and .zarr
 ``edges``       lists of edges by the names of their variables
 """

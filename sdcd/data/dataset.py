@@ -1,15 +1,18 @@
 """Data sets: values, which of them were set by interventions, names, and the true graph."""
 
 import importlib
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from sdcd.data.checks import listing, scale_of, scaled
 from sdcd.errors import InputError
 from sdcd.files import read_npz, write_npz
+
+if TYPE_CHECKING:
+    from sdcd.data.own_data import TableOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +43,8 @@ class Dataset:
     adjacency: np.ndarray | None = None
 
     def __post_init__(self):
+        if isinstance(self.X, np.ma.MaskedArray) and np.ma.getmaskarray(self.X).any():
+            raise InputError("X: some values are masked, expected a value everywhere")
         X = np.asarray(self.X)
         if X.ndim != 2 or 0 in X.shape:
             raise InputError(f"X has shape {X.shape}, expected (rows, variables), neither zero")
@@ -95,15 +100,64 @@ def write_dataset(path: str | Path, dataset: Dataset) -> None:
     write_npz(path, **arrays)
 
 
+@dataclass(frozen=True)
+class Described:
+    """A data set that was read, and what to say about it.
+
+    Attributes
+    ----------
+    dataset : Dataset
+        As a fit takes it.
+    mean, sd : float64 (d,)
+        What was subtracted from each column, and what it was divided by; 0 and 1 where it was taken
+        as it is.
+    left_out, warnings : list of str
+        As in :class:`~sdcd.data.own_data.OwnTable`.
+    """
+
+    dataset: Dataset
+    mean: np.ndarray
+    sd: np.ndarray
+    left_out: list[str]
+    warnings: list[str]
+
+    def summary(self) -> list[str]:
+        """What was read, in lines for a person, after the first with rows and variables."""
+        counts = self.dataset.intervened.sum(axis=0)
+        order = sorted(np.flatnonzero(counts), key=lambda j: -counts[j])
+        lines = []
+        if order:
+            words = [f"{self.dataset.names[j]} {counts[j]}" for j in order]
+            lines.append(f"perturbed variables: {len(order)}, with rows: {listing(words)}")
+        if self.left_out:
+            lines.append(f"left out: {'; '.join(self.left_out)}")
+        return lines + [f"warning: {warning}" for warning in self.warnings]
+
+
 def read_dataset(
     path: str | Path,
     *,
-    perturbation_column: str | None = None,
-    controls: Iterable[str] | None = None,
-    ignore_columns: Iterable[str] = (),
     standardise: Literal["auto", "yes", "no"] = "auto",
+    **options,
 ) -> Dataset:
     """Read a data set: an ``.npz`` as :func:`write_dataset` writes it, or a table of one's own.
+
+    As :func:`describe_dataset`, of which it gives the data set alone. ``options`` are the fields of
+    :class:`~sdcd.data.own_data.TableOptions`; lists are taken for tuples.
+    """
+    given = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
+    }
+    return describe_dataset(path, _own_data().TableOptions(**given), standardise=standardise).dataset
+
+
+def describe_dataset(
+    path: str | Path,
+    options: "TableOptions | None" = None,
+    *,
+    standardise: Literal["auto", "yes", "no"] = "auto",
+) -> Described:
+    """Read a data set and say what there is to say about it.
 
     In an ``.npz``, ``intervened`` may be absent (all rows are observational), and so may ``names``
     (``X0``, ``X1``, ...) and ``adjacency``.
@@ -112,8 +166,8 @@ def read_dataset(
     ----------
     path : path
         ``.npz``, or one of the formats of :mod:`sdcd.data.own_data`.
-    perturbation_column, controls, ignore_columns
-        As in :func:`sdcd.data.own_data.read_own`; not for ``.npz``.
+    options : TableOptions, optional
+        How to read a table; not for ``.npz``.
     standardise : "auto", "yes" or "no"
         Whether every column gets mean 0 and standard deviation 1 (ddof 1) over all rows. ``auto``
         does so for tables and takes an ``.npz`` as it is.
@@ -124,32 +178,36 @@ def read_dataset(
         If the file is missing, is not what its name says, or does not hold a data set; tables are
         further checked as :func:`sdcd.data.own_data.read_own` says.
     """
-    path = Path(path)
-    ignored = tuple(ignore_columns)
-    if path.suffix == ".npz":
-        if perturbation_column is not None or controls is not None or ignored:
+    own_data = _own_data()
+    path, options = Path(path), options or own_data.TableOptions()
+    is_npz = own_data.suffix_of(path) == ".npz"
+    if is_npz:
+        if options != own_data.TableOptions():
             raise InputError(
                 f"{path}: an .npz says in 'intervened' what was perturbed, expected no options "
                 "about columns"
             )
-        dataset = _read_npz(path)
-        if standardise != "yes":
-            return dataset
-        if not dataset.X.std(axis=0).all():
+        dataset, left_out, warnings = _read_npz(path), [], []
+    else:
+        own = own_data.read_own(path, options)
+        left_out, warnings = own.left_out, own.warnings
+        dataset = Dataset(own.X, own.intervened, own.names)
+        # In the precision of the file, which a table's values can have more of than a data set's.
+        exact = own.X
+    if standardise == "yes" or (standardise == "auto" and not is_npz):
+        exact = dataset.X if is_npz else exact
+        mean, sd = scale_of(exact)
+        if not sd.all():
             raise InputError(f"{path}: a constant column cannot be standardised")
-        return replace(dataset, X=_own_data().standardised(dataset.X))
-    own_data = _own_data()
-    X, intervened, names = own_data.read_own(
-        path,
-        perturbation_column=perturbation_column,
-        controls=controls,
-        ignore_columns=ignored,
-    )
-    return Dataset(X if standardise == "no" else own_data.standardised(X), intervened, names)
+        dataset = replace(dataset, X=scaled(exact, mean, sd))
+    else:
+        mean, sd = np.zeros(dataset.d), np.ones(dataset.d)
+    return Described(dataset, mean, sd, left_out, warnings)
 
 
 def _read_npz(path: Path) -> Dataset:
-    _own_data().refuse_other_file(path, "an .npz file", besides=b"PK")
+    tables = importlib.import_module("sdcd.data.tables")
+    tables.refuse_other_file(path, "an .npz file", besides=b"PK")
     arrays = read_npz(path)
     if "X" not in arrays:
         found = ", ".join(arrays) or "none"
@@ -160,11 +218,19 @@ def _read_npz(path: Path) -> Dataset:
         return Dataset(
             X=X,
             intervened=arrays.get("intervened", np.zeros(shape, dtype=bool)),
-            names=tuple(arrays.get("names", [f"X{j}" for j in range(shape[1])])),
+            names=_names(arrays.get("names", [f"X{j}" for j in range(shape[1])])),
             adjacency=arrays.get("adjacency"),
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def _names(array: object) -> tuple:
+    # One name, or a table of them, cannot be gone through as names can.
+    array = np.asarray(array)
+    if array.ndim != 1:
+        raise InputError(f"names has shape {array.shape}, expected one name for each variable")
+    return tuple(array)
 
 
 def _checked_names(names: object, d: int) -> tuple[str, ...]:

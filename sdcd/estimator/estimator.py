@@ -14,6 +14,7 @@ from typing import NamedTuple, TextIO
 import numpy as np
 
 from sdcd.cores import useful_threads
+from sdcd.data.checks import check_fittable, dense_values, intervention_mask
 from sdcd.errors import DataError, InputError
 from sdcd.estimator import checkpoint as snapshots
 from sdcd.estimator.checkpoint import Checkpoint
@@ -22,6 +23,17 @@ from sdcd.estimator.stage_one import DENSE_LIMIT, LARGE_BLOCK, StageOne, gather
 from sdcd.estimator.stages import StageProgress, StageRules, run_stage
 from sdcd.estimator.state import PARAMETERS, Candidates, StageState
 from sdcd.graphs import dag_trim_edges
+from sdcd.parameters import (
+    Kind,
+    anything,
+    checked,
+    closest,
+    flag,
+    integer,
+    number,
+    one_of,
+    optional,
+)
 
 # Streams of random numbers, each a child of the seed: what one draws does not depend on the others.
 _SPLIT, _INITIAL, _ORDER = 0, 1, 2
@@ -82,6 +94,8 @@ class SDCD:
     hidden : int, default 10
         Hidden units per variable (h).
     batch_size : int, default 256
+        Rows of an optimisation step; all training rows, if they are fewer (the published runs have
+        thousands).
     validation_fraction : float, default 0.2
         Of the rows, drawn uniformly; not trained on.
     check_every : int, default 20
@@ -137,6 +151,8 @@ class SDCD:
         ``validation_loss``, ``gamma``, ``frozen``, ``n_edges`` (weights above tau_1, tau_2).
     log_domain_escapes_ : int
         Steps at which A was outside the domain of h_log (0 for the other penalties).
+    batch_size_ : int
+        Rows of an optimisation step: ``batch_size``, or the number of training rows.
     resumed_after_ : float
         Seconds of work in the checkpoint that the last fit went on from; 0 if there was none.
     n_features_in_ : int
@@ -194,11 +210,12 @@ class SDCD:
         return {name: getattr(self, name) for name in _PARAMETERS}
 
     def set_params(self, **params) -> "SDCD":
-        """Set parameters; :class:`InputError` if one is unknown."""
+        """Set parameters; :class:`InputError` if one is unknown, with the nearest."""
         for name, value in params.items():
             if name not in _PARAMETERS:
                 raise InputError(
-                    f"SDCD has no parameter {name!r} (known: {', '.join(_PARAMETERS)})"
+                    f"SDCD has no parameter {name!r}{closest(name, _PARAMETERS)} "
+                    f"(known: {', '.join(_PARAMETERS)})"
                 )
             setattr(self, name, value)
         return self
@@ -233,15 +250,15 @@ class SDCD:
         MethodFailure
             ``nan`` if the optimisation diverges; ``unavailable`` without the device asked for.
         """
-        self._check_parameters()
-        problem = _Problem.of(X, intervened, self)
+        own = self._checked()
+        problem = _Problem.of(X, intervened, own)
         if stage_1 is not None and not self.preselect:
             raise InputError("stage_1: given to a fit with preselect=False, which has no stage 1")
         if stage_1 is not None and stage_1.identity != problem.identity:
             raise InputError(
                 "stage_1: learned from other data or with other settings than this fit's"
             )
-        run = _Run(self, problem, "fit")
+        run = _Run(own, problem, "fit")
         if stage_1 is None and self.preselect:
             stage_1 = run.stage_1(np.arange(problem.d))
         candidates = Candidates.all(problem.d) if stage_1 is None else stage_1.candidates
@@ -250,7 +267,7 @@ class SDCD:
 
         weights = state.edge_weights()
         ends = candidates.parents, candidates.children
-        kept = dag_trim_edges(*ends, weights, problem.d, threshold=self.tau_2)
+        kept = dag_trim_edges(*ends, weights, problem.d, threshold=own.tau_2)
         self.n_features_in_ = problem.d
         self.edges_ = Edges(*ends, weights, kept)
         self.stage_1_ = stage_1
@@ -260,6 +277,8 @@ class SDCD:
             "stage2": run.epochs_2,
         }
         self.log_domain_escapes_ = run.escapes
+        self.batch_size_ = problem.batch_size
+        self.resumed_after_ = run.resumed_after
         return self
 
     def fit_stage_1(
@@ -275,38 +294,45 @@ class SDCD:
         stop early together (or, if more than ``target_block``, block by block). Parameters, errors
         and ``checkpoint`` as for :meth:`fit`.
         """
-        self._check_parameters()
-        problem = _Problem.of(X, intervened, self)
+        own = self._checked()
+        problem = _Problem.of(X, intervened, own)
         targets = np.arange(problem.d) if targets is None else np.unique(np.fromiter(targets, int))
         if not len(targets) or targets[0] < 0 or targets[-1] >= problem.d:
             raise InputError(f"targets: expected some of the variables 0 to {problem.d - 1}")
-        run = _Run(self, problem, f"stage 1 of {snapshots.digest(targets)}")
+        run = _Run(own, problem, f"stage 1 of {snapshots.digest(targets)}")
         result = run.stage_1(targets)
         run.end()
+        self.resumed_after_ = run.resumed_after
         return result
 
     def stage_1_params(self) -> dict:
         """The parameters that :meth:`fit_stage_1` depends on, by name; empty without a stage 1."""
         return {name: getattr(self, name) for name in _FIT_STAGE_1} if self.preselect else {}
 
+    def _fitted(self) -> Edges:
+        if not hasattr(self, "edges_"):
+            raise AttributeError("this SDCD is not fitted yet: call fit(X, intervened) first")
+        return self.edges_
+
     @property
     def weights_(self) -> np.ndarray:
         """``A[i, j]`` at the end of stage 2: float32 (d, d)."""
-        return self._matrix(self.edges_.weights)
+        return self._matrix(self._fitted().weights)
 
     @property
     def adjacency_(self) -> np.ndarray:
         """The graph: int8 (d, d)."""
-        return self._matrix(self.edges_.in_graph.astype(np.int8))
+        return self._matrix(self._fitted().in_graph.astype(np.int8))
 
     @property
     def selected_(self) -> np.ndarray:
         """The edges stage 2 was allowed to use: bool (d, d)."""
-        return self._matrix(np.ones(len(self.edges_.parents), dtype=bool))
+        return self._matrix(np.ones(len(self._fitted().parents), dtype=bool))
 
     @property
     def stage_1_weights_(self) -> np.ndarray | None:
         """``A[i, j]`` at the end of stage 1, if there was one and it is kept: float32 (d, d)."""
+        self._fitted()
         return None if self.stage_1_ is None else self.stage_1_.matrix
 
     def _matrix(self, values: np.ndarray) -> np.ndarray:
@@ -314,54 +340,39 @@ class SDCD:
         matrix[self.edges_.parents, self.edges_.children] = values
         return matrix
 
-    def _check_parameters(self) -> None:
-        for name in _NON_NEGATIVE:
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or not 0 <= value < float("inf"):
-                raise InputError(f"SDCD: {name} is {value!r}, expected a number not below 0")
-        for name in _COUNTS:
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(f"SDCD: {name} is {value!r}, expected an integer above 0")
-        for name in ("target_block", "threads"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise InputError(f"SDCD: {name} is {value!r}, expected None or an integer above 0")
-        if not isinstance(self.seed, int) or self.seed < 0:
-            raise InputError(f"SDCD: seed is {self.seed!r}, expected an integer not below 0")
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                known = ", ".join(map(str, choices))
-                raise InputError(
-                    f"SDCD: {name} is {getattr(self, name)!r}, expected one of {known}"
-                )
-        if not 0 < self.validation_fraction < 1:
-            raise InputError(
-                f"SDCD: validation_fraction is {self.validation_fraction!r}, expected within (0, 1)"
-            )
-        if not re.fullmatch(r"cpu|cuda(:\d+)?", str(self.device)):
-            raise InputError(f"SDCD: device is {self.device!r}, expected cpu, cuda or cuda:<index>")
+    def _checked(self) -> "SDCD":
+        """The same parameters as plain Python; :class:`InputError` if one is out of range."""
+        return SDCD(
+            **{
+                name: checked("SDCD", name, value, RANGES[name])
+                for name, value in self.get_params().items()
+            }
+        )
+
+
+def _device(value: object) -> str:
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", str(value)):
+        raise ValueError
+    return str(value)
 
 
 _PARAMETERS = tuple(name for name in inspect.signature(SDCD.__init__).parameters if name != "self")
-_NON_NEGATIVE = (
-    *("alpha_1", "beta_1", "eta_1", "tau_1", "alpha_2", "beta_2", "eta_2", "tau_2"),
-    *("gamma_increment", "freeze_threshold", "checkpoint_interval"),
-)
-_COUNTS = (
-    "epochs_1",
-    "epochs_2",
-    "power_iterations",
-    "hidden",
-    "batch_size",
-    "check_every",
-    "patience",
-)
-_CHOICES = {
-    "penalty": ("spectral", "exp", "exp_squared", "log", "log_squared"),
-    "engine": ("auto", "numba", "torch", "model"),
-    **dict.fromkeys(("preselect", "warm_start", "mask", "tf32"), (True, False)),
+RANGES = {
+    **dict.fromkeys(("alpha_1", "beta_1", "eta_1", "tau_1"), number(0)),
+    **dict.fromkeys(("alpha_2", "beta_2", "eta_2", "tau_2"), number(0)),
+    **dict.fromkeys(("gamma_increment", "freeze_threshold", "checkpoint_interval"), number(0)),
+    **dict.fromkeys(("epochs_1", "epochs_2", "power_iterations", "hidden"), integer(1)),
+    **dict.fromkeys(("batch_size", "check_every", "patience"), integer(1)),
+    **dict.fromkeys(("target_block", "threads"), optional(integer(1))),
+    "seed": integer(0),
+    "penalty": one_of("spectral", "exp", "exp_squared", "log", "log_squared"),
+    "engine": one_of("auto", "numba", "torch", "model"),
+    **dict.fromkeys(("preselect", "warm_start", "mask", "tf32"), flag()),
+    "validation_fraction": number(above=0, below=1),
+    "device": Kind("cpu, cuda or cuda:<index>", _device),
+    **dict.fromkeys(("checkpoint", "progress"), anything()),
 }
+"""What each parameter of :class:`SDCD` may be."""
 # What the arithmetic does not depend on, and what only says where and how it is done.
 _NO_MATTER = ("threads", "checkpoint", "checkpoint_interval", "progress")
 _STAGE_1 = (
@@ -379,6 +390,7 @@ class _Problem:
     intervened_train: np.ndarray | None
     X_validation: np.ndarray
     intervened_validation: np.ndarray | None
+    batch_size: int
     data: str
     identity: str
 
@@ -388,13 +400,15 @@ class _Problem:
 
     @classmethod
     def of(cls, X: np.ndarray, intervened: np.ndarray | None, params: SDCD) -> "_Problem":
-        X, intervened = _checked_data(X, intervened)
+        X = dense_values(X)
+        intervened = intervention_mask(intervened, X.shape)
+        check_fittable(None, X, intervened)
         n = len(X)
         n_validation = int(params.validation_fraction * n)
-        if n - n_validation < params.batch_size or n_validation < 1:
+        if n_validation < 1:
             raise DataError(
-                f"{n} rows, {n_validation} of them to validate on and {n - n_validation} to train "
-                f"on: expected at least one and batch_size = {params.batch_size}"
+                f"{n} rows, of which validation_fraction = {params.validation_fraction:g} is none "
+                "to validate on, expected at least one"
             )
         order = _stream(params.seed, 0, _SPLIT).permutation(n)
         # In ascending order: the split is a set of rows, and neighbours in memory stay so.
@@ -405,6 +419,7 @@ class _Problem:
             None if intervened is None else intervened[train],
             X[validation],
             None if intervened is None else intervened[validation],
+            min(params.batch_size, n - n_validation),
             data,
             f"{data} { ({name: getattr(params, name) for name in _STAGE_1}) }",
         )
@@ -422,7 +437,7 @@ class _Run:
         self.finished: list[StageOne] = []
         self.checkpoint = self.saved = None
         self.started = time.monotonic()
-        params.resumed_after_ = 0.0
+        self.resumed_after = 0.0
         if params.checkpoint is not None:
             identity = {
                 name: value for name, value in params.get_params().items() if name not in _NO_MATTER
@@ -433,7 +448,7 @@ class _Run:
         if self.saved is not None:
             self.finished = [StageOne.of_tree(tree) for tree in self.saved["finished"]]
             self.history = self.saved["history"]
-            params.resumed_after_ = self.saved["seconds"]
+            self.resumed_after = self.saved["seconds"]
 
     def stage_1(self, targets: np.ndarray) -> StageOne:
         """Stage 1, block of targets by block."""
@@ -448,7 +463,9 @@ class _Run:
 
     def _stage_1_block(self, targets: np.ndarray) -> StageOne:
         p, d = self.params, self.problem.d
-        settings = StageSettings(p.alpha_1, p.beta_1, p.eta_1, p.batch_size, hidden=p.hidden)
+        settings = StageSettings(
+            p.alpha_1, p.beta_1, p.eta_1, self.problem.batch_size, hidden=p.hidden
+        )
         rules = StageRules(1, p.epochs_1, p.check_every, p.patience, count_threshold=p.tau_1)
         candidates = Candidates.all(d, targets)
         state, epochs = self._run(rules, settings, initial_state(candidates, p.hidden, p.seed, 1))
@@ -470,7 +487,7 @@ class _Run:
         """Stage 2 on the candidate edges."""
         p = self.params
         settings = StageSettings(
-            *(p.alpha_2, p.beta_2, p.eta_2, p.batch_size),
+            *(p.alpha_2, p.beta_2, p.eta_2, self.problem.batch_size),
             penalty=p.penalty,
             power_iterations=p.power_iterations,
             hidden=p.hidden,
@@ -529,7 +546,7 @@ class _Run:
                 "escapes": escapes(),
                 "finished": [block.tree() for block in self.finished],
                 "history": self.history,
-                "seconds": p.resumed_after_ + time.monotonic() - self.started,
+                "seconds": self.resumed_after + time.monotonic() - self.started,
             }
 
         def after_epoch() -> None:
@@ -647,29 +664,6 @@ def _kernels_load(hidden: int) -> bool:
         )
         return False
     return True
-
-
-def _checked_data(X, intervened) -> tuple[np.ndarray, np.ndarray | None]:
-    X = np.asarray(X)
-    if X.ndim != 2 or X.shape[1] < 2 or X.dtype.kind not in "fiub":
-        raise InputError(
-            f"X is {X.dtype} of shape {X.shape}, expected numbers (n, d) with two columns or more"
-        )
-    X = np.ascontiguousarray(X, dtype=np.float32)
-    finite = np.isfinite(X)
-    if not finite.all():
-        row, column = (int(i) for i in np.argwhere(~finite)[0])
-        raise InputError(
-            f"X: row {row}, column {column} is {X[row, column]}, expected finite values"
-        )
-    if intervened is None:
-        return X, None
-    intervened = np.asarray(intervened)
-    if intervened.shape != X.shape or intervened.dtype != bool:
-        raise InputError(
-            f"intervened is {intervened.dtype} of shape {intervened.shape}, expected bool {X.shape}"
-        )
-    return X, intervened if intervened.any() else None
 
 
 class _Report:

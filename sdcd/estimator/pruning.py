@@ -30,21 +30,33 @@ less i's weights, and both then run the same further steps on the same batches.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
 
+from sdcd.data.checks import dense_values, intervention_mask
 from sdcd.errors import InputError, MethodFailure
 from sdcd.estimator.engine import StageSettings
 from sdcd.estimator.estimator import make_engine
 from sdcd.estimator.state import PARAMETERS, Candidates, StageState
 from sdcd.graphs import is_acyclic
+from sdcd.parameters import checked, flag, integer, number
 
 DEFAULTS = MappingProxyType(
     {"min_gain": 0.02, "min_z": 2.0, "backward": True, "scored_fraction": 0.2}
 )
 """Settings of :func:`prune`; how they were chosen is in ``docs/pruning-protocol.md``."""
+
+RANGES = MappingProxyType(
+    {
+        "min_gain": number(0),
+        "min_z": number(0),
+        "backward": flag(),
+        "scored_fraction": number(above=0, below=1),
+    }
+)
+"""What each of the settings may be."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,7 @@ class Fitting:
     hidden : int
         Hidden units per network.
     batch_size : int
-        Rows of a step.
+        Rows of a step; all fitted rows, if they are fewer.
     learning_rate : float
         Of Adam.
     first_steps : int
@@ -155,9 +167,23 @@ def prune(
     -----
     A child with fewer than two scored rows that do not intervene on it has no evidence for its
     parents: their gains are 0, the standard errors NaN, the edges dropped.
+
+    A network's random start goes by its child's position, and one with several parents takes them
+    in the order of the columns: the same data with their columns in another order are another
+    random draw, as with another seed.
     """
+    given = {
+        "min_gain": min_gain,
+        "min_z": min_z,
+        "backward": backward,
+        "scored_fraction": scored_fraction,
+    }
+    given = {name: checked("pruning", name, value, RANGES[name]) for name, value in given.items()}
+    min_gain, min_z, backward, scored_fraction = given.values()
+    seed = checked("pruning", "seed", seed, integer(0))
+    A, X, free = _checked(adjacency, X, intervened, scored_fraction)
     fitting = fitting or Fitting()
-    A, X, free = _checked(adjacency, X, intervened, seed, min_gain, min_z, scored_fraction, fitting)
+    fitting = replace(fitting, batch_size=min(fitting.batch_size, _n_fitted(X, scored_fraction)))
     n, d = X.shape
     order = _stream(seed, _SPLIT).permutation(n)
     n_scored = int(scored_fraction * n)
@@ -327,42 +353,24 @@ def _gains(whole: np.ndarray, reduced: list[np.ndarray]) -> tuple[np.ndarray, np
     return differences.mean(axis=1), differences.std(axis=1, ddof=1) / np.sqrt(m)
 
 
-def _checked(adjacency, X, intervened, seed, min_gain, min_z, scored_fraction, fitting):
-    A, X = np.asarray(adjacency), np.asarray(X)
-    if X.ndim != 2 or A.shape != (X.shape[1],) * 2:
+def _checked(adjacency, X, intervened, scored_fraction):
+    A, X = np.asarray(adjacency), dense_values(X)
+    if A.shape != (X.shape[1],) * 2:
         raise InputError(f"the graph has shape {A.shape} and X {X.shape}, expected (d, d), (n, d)")
     if not is_acyclic(A):
         raise InputError("the graph has a cycle, expected a directed acyclic graph")
-    X = np.ascontiguousarray(X, dtype=np.float32)
-    finite = np.isfinite(X)
-    if not finite.all():
-        row, column = (int(i) for i in np.argwhere(~finite)[0])
+    mask = intervention_mask(intervened, X.shape)
+    n, n_fitted = len(X), _n_fitted(X, scored_fraction)
+    if n - n_fitted < 2 or n_fitted < 2:
         raise InputError(
-            f"X: row {row}, column {column} is {X[row, column]}, expected finite values"
+            f"X has {n} rows, {n_fitted} of them to fit: expected at least two to fit and two to "
+            f"score with scored_fraction = {scored_fraction:g}"
         )
-    free = None
-    if intervened is not None:
-        intervened = np.asarray(intervened)
-        if intervened.shape != X.shape or intervened.dtype != bool:
-            raise InputError(
-                f"intervened is {intervened.dtype} of shape {intervened.shape}, "
-                f"expected bool {X.shape}"
-            )
-        free = ~intervened if intervened.any() else None
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(f"pruning: seed is {seed!r}, expected an integer not below 0")
-    for name, value in (("min_gain", min_gain), ("min_z", min_z)):
-        if not 0 <= value < np.inf:
-            raise InputError(f"pruning: {name} is {value!r}, expected a number not below 0")
-    if not 0 < scored_fraction < 1:
-        raise InputError(f"pruning: scored_fraction is {scored_fraction!r}, expected within (0, 1)")
-    n, n_scored = len(X), int(scored_fraction * len(X))
-    if n_scored < 2 or n - n_scored < fitting.batch_size:
-        raise InputError(
-            f"X has {n} rows, {n - n_scored} of them to fit: expected at least two to score and "
-            f"batch_size = {fitting.batch_size} to fit"
-        )
-    return (A != 0).astype(np.int8), X, free
+    return (A != 0).astype(np.int8), X, None if mask is None else ~mask
+
+
+def _n_fitted(X: np.ndarray, scored_fraction: float) -> int:
+    return len(X) - int(scored_fraction * len(X))
 
 
 def _stream(seed: int, *key: int) -> np.random.Generator:

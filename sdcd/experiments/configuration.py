@@ -6,11 +6,11 @@ schema is the only place that says what a key may hold.
 """
 
 import copy
-import difflib
 import json
 from collections.abc import Iterable, Mapping
 
 from sdcd.errors import InputError
+from sdcd.parameters import closest
 
 
 def checked(config: Mapping[str, object], schema: Mapping[str, object]) -> dict[str, object]:
@@ -49,12 +49,6 @@ def key_path(parts: Iterable[object]) -> str:
     for part in parts:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text
-
-
-def closest(word: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'x'?)`` if one of the known words is close, else nothing."""
-    matches = difflib.get_close_matches(str(word), list(known), n=1)
-    return f" (did you mean {matches[0]!r}?)" if matches else ""
 
 
 def _explain(error, root) -> str:

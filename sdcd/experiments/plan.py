@@ -13,11 +13,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
 from sdcd.errors import InputError
-from sdcd.experiments.configuration import checked, closest
+from sdcd.experiments.configuration import checked
 from sdcd.experiments.datasets import DatasetKey
 from sdcd.methods import Method
 from sdcd.methods.outside import register_outside
 from sdcd.methods.registry import methods as registered_methods
+from sdcd.parameters import closest
 
 FAMILIES = {
     "observational": "observational",

@@ -8,6 +8,7 @@ for the command line, the workflow, the tables and the figures to know it::
         name="sortnregress",
         data="observational",
         defaults={"threshold": 0.3},
+        ranges={"threshold": number(0)},
         source="Reisach et al. 2021; cut 0.3 as in the SDCD paper's run",
     )
     def fit(X, intervened, names, seed, *, threshold):
@@ -25,7 +26,7 @@ from typing import Literal
 
 import numpy as np
 
-from sdcd.errors import InputError
+from sdcd.parameters import Kind, checked, known, like
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,8 @@ class FirstStage:
 class Method:
     """A registered method: see :func:`register` for what each field is for.
 
-    ``base`` is the method whose graph this one works on, if it is such a method.
+    ``base`` is the method whose graph this one works on, if it is such a method; ``ranges`` has
+    what each parameter may be.
     """
 
     name: str
@@ -108,6 +110,8 @@ class Method:
     first_stage: FirstStage | None = None
     reports: bool = False
     base: "Method | None" = None
+    ranges: Mapping[str, Kind] = field(default_factory=dict)
+    knowledge: bool = False
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -115,19 +119,21 @@ class Method:
         return (self.module, *(self.base.modules if self.base else ()))
 
     def parameters(self, settings: Mapping[str, object]) -> dict[str, object]:
-        """Defaults overridden by ``settings``.
+        """Defaults overridden by ``settings``, as plain Python.
 
         Raises
         ------
         InputError
-            If a setting is not a parameter of the method, or has another type than its default.
+            If a setting is not a parameter of the method (with the nearest one that is), or is not
+            what the method's ``ranges`` say, or has another type than its default.
         """
-        for key, value in settings.items():
-            if key not in self.defaults:
-                known = ", ".join(self.defaults) or "none"
-                raise InputError(f"method {self.name}: unknown parameter {key!r} (known: {known})")
-            _check_type(self.name, key, value, self.defaults[key])
-        return {**self.defaults, **settings}
+        whose = f"method {self.name}"
+        known(whose, settings, self.defaults)
+        own = {
+            key: checked(whose, f"parameter {key!r}", value, self.ranges[key])
+            for key, value in settings.items()
+        }
+        return {**self.defaults, **own}
 
 
 REGISTERED: dict[str, Method] = {}
@@ -140,8 +146,10 @@ def register(
     data: Literal["observational", "interventional"],
     defaults: Mapping[str, object],
     source: str,
+    ranges: Mapping[str, Kind] | None = None,
     first_stage: FirstStage | None = None,
     reports: bool = False,
+    knowledge: bool = False,
 ) -> Callable[[FitFunction], FitFunction]:
     """Register the decorated function as the method ``name``.
 
@@ -152,34 +160,53 @@ def register(
     data : "observational" or "interventional"
         An observational method refuses data with interventions; an interventional one takes both.
     defaults : mapping
-        Every parameter with its default, JSON-compatible. ``None`` accepts any type.
+        Every parameter with its default, JSON-compatible.
+    ranges : mapping
+        What each parameter may be (:mod:`sdcd.parameters`), checked before the fit. One that is
+        not named here may be what has the type of its default; if that is ``None``, anything.
     source : str
         Where the method and its default settings come from, in one line.
     first_stage : FirstStage, optional
         If the method has a first stage that can be computed in parts.
     reports : bool
         Whether ``fit`` takes ``progress``, a text stream, and says there how far it is.
+    knowledge : bool
+        Whether the method has a parameter ``knowledge`` and honours what it says about edges: see
+        :mod:`sdcd.data.knowledge`.
+
+    Raises
+    ------
+    ValueError
+        If the name is another method's, or a range is one of no parameter or refuses its default.
     """
 
     def decorate(fit: FitFunction) -> FitFunction:
         if name in REGISTERED and REGISTERED[name].module != fit.__module__:
             raise ValueError(f"two methods are called {name!r}")
-        parameters = MappingProxyType(dict(defaults))
         REGISTERED[name] = Method(
-            name, data, parameters, source, fit, fit.__module__, first_stage, reports
+            name,
+            data,
+            MappingProxyType(dict(defaults)),
+            source,
+            fit,
+            fit.__module__,
+            first_stage,
+            reports,
+            ranges=MappingProxyType(all_ranges(name, defaults, ranges or {})),
+            knowledge=knowledge,
         )
         return fit
 
     return decorate
 
 
-def _check_type(method: str, key: str, value: object, default: object) -> None:
-    if default is None:
-        return
-    expected = type(default)
-    if expected is float and type(value) is int:
-        return
-    if type(value) is not expected:
-        raise InputError(
-            f"method {method}: parameter {key!r} is {value!r}, expected {expected.__name__}"
-        )
+def all_ranges(
+    name: str, defaults: Mapping[str, object], ranges: Mapping[str, Kind]
+) -> dict[str, Kind]:
+    """A range for every parameter of a method; ``ValueError`` if one cannot be right."""
+    if unknown := set(ranges) - set(defaults):
+        raise ValueError(f"method {name}: ranges of no parameters: {sorted(unknown)}")
+    every = {key: ranges.get(key) or like(value) for key, value in defaults.items()}
+    for key, value in defaults.items():
+        checked(f"method {name}", f"default of {key!r}", value, every[key])
+    return every

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from sdcd.errors import MethodFailure
-from sdcd.estimator.pruning import DEFAULTS, Pruned, prune
+from sdcd.estimator.pruning import DEFAULTS, RANGES, Pruned, prune
 from sdcd.graphs import consistent_extension, dag_trim, is_acyclic
 from sdcd.methods.contract import FirstStage, Graph, Method
 
@@ -146,10 +146,12 @@ def _pruned(base: Method, name: str) -> Method:
     if hasattr(base.fit, "spec"):
         fit.spec = base.fit.spec
     own_defaults = {_PREFIX + key: value for key, value in DEFAULTS.items()}
+    own_ranges = {_PREFIX + key: kind for key, kind in RANGES.items()}
     return replace(
         base,
         name=name,
         defaults=MappingProxyType({**base.defaults, **own_defaults}),
+        ranges=MappingProxyType({**base.ranges, **own_ranges}),
         source=f"not in the paper: {base.name}, then held-out pruning",
         fit=fit,
         module=__name__,

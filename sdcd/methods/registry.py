@@ -11,6 +11,7 @@ from functools import cache
 from sdcd.errors import InputError
 from sdcd.methods import contract
 from sdcd.methods.contract import Method
+from sdcd.parameters import closest
 
 
 def methods() -> dict[str, Method]:
@@ -24,10 +25,12 @@ def methods() -> dict[str, Method]:
 
 
 def method(name: str) -> Method:
-    """The method called ``name``; :class:`InputError` lists the known ones if there is none."""
+    """The method called ``name``; if there is none, :class:`InputError` names the nearest."""
     known = methods()
     if name not in known:
-        raise InputError(f"unknown method {name!r} (known: {', '.join(known)})")
+        raise InputError(
+            f"unknown method {name!r}{closest(name, known)} (known: {', '.join(known)})"
+        )
     return known[name]
 
 

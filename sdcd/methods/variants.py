@@ -8,6 +8,7 @@ import inspect
 from types import MappingProxyType
 
 from sdcd.estimator import SDCD, StageOne, gather
+from sdcd.estimator.estimator import RANGES
 from sdcd.methods.contract import FirstStage, Graph, Part, register
 
 # Not settings of the method: the caller gives the seed, and reports are for people.
@@ -72,6 +73,7 @@ def _register(name: str) -> None:
         name=name,
         data="interventional",
         defaults={**_DEFAULTS, **DIFFERENCES[name]},
+        ranges={key: RANGES[key] for key in _DEFAULTS},
         source=_SOURCES[name],
         first_stage=FirstStage(fit_stage_1, _stage_1_parameters),
         reports=True,
@@ -122,11 +124,18 @@ def graph_of(model: SDCD) -> Graph:
             "mask_density": len(model.edges_.parents) / model.n_features_in_**2,
             "gamma_frozen": bool(model.history_[-1]["frozen"]),
             "log_domain_escapes": model.log_domain_escapes_,
+            **_batches(model),
             **_blocks(model),
             **_resumed(model),
         },
         arrays=arrays,
     )
+
+
+def _batches(model: SDCD) -> dict:
+    """The batch size, where there are too few rows for the one asked for (and the paper's)."""
+    shortened = model.batch_size_ < model.batch_size
+    return {"batch_size_all_training_rows": model.batch_size_} if shortened else {}
 
 
 def _blocks(model: SDCD) -> dict:

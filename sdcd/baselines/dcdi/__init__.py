@@ -13,6 +13,7 @@ Where what stands:
 
 from sdcd.errors import InputError
 from sdcd.methods import Graph, register
+from sdcd.parameters import integer, number, one_of
 
 _DEFAULTS = {
     "regularisation": 0.1,
@@ -23,12 +24,23 @@ _DEFAULTS = {
     "max_steps": 1_000_000,
     "normalise_constraint": True,
 }
+_RANGES = {
+    "regularisation": number(0),
+    "learning_rate": number(above=0),
+    "hidden": integer(1),
+    "layers": integer(1),
+    "max_epochs": integer(1),
+    "max_steps": integer(1),
+    "controller": one_of("port", "original"),
+    "dtype": one_of("float32", "float64"),
+}
 
 
 @register(
     name="DCDI-G",
     data="interventional",
     defaults={**_DEFAULTS, "controller": "port", "dtype": "float32"},
+    ranges=_RANGES,
     source="Brouillard et al. 2020, as run by the SDCD authors: DCD-FG's float32 port",
 )
 def fit_gaussian(X, intervened, names, seed, *, controller, dtype, **settings) -> Graph:
@@ -56,6 +68,7 @@ def fit_gaussian(X, intervened, names, seed, *, controller, dtype, **settings) -
     name="DCDI-DSF",
     data="interventional",
     defaults={**_DEFAULTS, "controller": "original", "dtype": "float64"},
+    ranges=_RANGES,
     source="Brouillard et al. 2020, rules and precision of the published DCDI",
 )
 def fit_flow(X, intervened, names, seed, *, controller, dtype, **settings) -> Graph:

@@ -1,0 +1,73 @@
+"""The ``sdcd`` command: :func:`main`, and one module for each command or group of them.
+
+Exit codes: 0 success; 2 wrong input, said in one line on standard error, nothing written; 3 the fit
+failed, its record is kept; 4 the system would not (a full disk, no permission, no memory), in one
+line that says which outputs are there, or the fit's process was killed by somebody else, nothing
+written; 129, 130 and 143 interrupted, nothing written.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from sdcd.cli._files import Outputs, StandardOutputError
+from sdcd.cli._parser import make_parser
+from sdcd.cli.score import SCORES
+from sdcd.errors import FitKilled, InputError
+from sdcd.signals import Terminated, terminable
+
+__all__ = ["EXIT_FAILED_FIT", "EXIT_INPUT", "EXIT_SYSTEM", "SCORES", "main"]
+
+EXIT_INPUT = 2
+EXIT_FAILED_FIT = 3
+EXIT_SYSTEM = 4
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    outputs = Outputs()
+    try:
+        with terminable():
+            parser = make_parser()
+            options, rest = parser.parse_known_args(arguments)
+            if rest:
+                options.parser.refuse_unknown(rest)
+            return options.run(options, outputs)
+    except InputError as error:
+        _last_words(f"error: {error}")
+        return EXIT_INPUT
+    except FitKilled as error:
+        _last_words(f"error: {error}")
+        return EXIT_SYSTEM
+    except KeyboardInterrupt:
+        _last_words("interrupted")
+        return 128 + signal.SIGINT
+    except Terminated as end:
+        _last_words("terminated")
+        return 128 + end.number
+    except BrokenPipeError:
+        _close_standard_output()
+        return 128 + signal.SIGPIPE
+    except StandardOutputError as error:
+        _close_standard_output()
+        _last_words(f"error: standard output: {error}{outputs.in_words()}")
+        return EXIT_SYSTEM
+    except MemoryError:
+        _last_words(f"error: memory ran out{outputs.in_words()}")
+        return EXIT_SYSTEM
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _last_words(f"error: {where}{error.strerror or error}{outputs.in_words()}")
+        return EXIT_SYSTEM
+
+
+def _last_words(text: str) -> None:
+    with contextlib.suppress(OSError):
+        print(f"sdcd: {' '.join(text.split())}", file=sys.stderr, flush=True)
+
+
+def _close_standard_output() -> None:
+    # Keep Python from flushing into it once more at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

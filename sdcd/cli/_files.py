@@ -1,0 +1,123 @@
+"""What commands write: refused beforehand where it cannot be, and said where it ended early."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from sdcd.errors import InputError
+
+_TEMPORARY_NAME = 10
+"""Characters that a temporary name beside an output has more than the output's own."""
+
+
+class StandardOutputError(OSError):
+    """Standard output could not be written."""
+
+
+def say(text: str) -> None:
+    """Print on standard output, now."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StandardOutputError(error.strerror or str(error)) from None
+
+
+def note(text: str) -> None:
+    """Print on standard error, now; nobody may be reading."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
+
+
+class Outputs:
+    """The files that a command writes, looked at before it begins."""
+
+    def __init__(self):
+        self._before: dict[Path, tuple | None] = {}
+
+    def expect(self, outputs: Iterable[str | Path], inputs: Iterable[str | Path] = ()) -> None:
+        """Take note of the outputs, and refuse what could not or must not be written.
+
+        Parameters
+        ----------
+        outputs : paths
+            Every file that the command may write.
+        inputs : paths
+            Every file or folder that it reads.
+
+        Raises
+        ------
+        InputError
+            If an output is an input, by whatever path or link, or lies in one; if two are the same;
+            if one is a folder, has too long a name, or is where nothing can be written.
+        """
+        outputs, inputs = [Path(path) for path in outputs], [Path(path) for path in inputs]
+        for k, out in enumerate(outputs):
+            for source in inputs:
+                if _same(out, source):
+                    raise InputError(f"{out}: the output would overwrite the input {source}")
+                if source.is_dir() and source.resolve() in out.resolve().parents:
+                    raise InputError(f"{out}: the output would lie in the input {source}")
+            for other in outputs[:k]:
+                if _same(out, other):
+                    raise InputError(f"{out}: two outputs would be the same file, {other}")
+            require_writable(out)
+            self._before[out] = _stamp(out)
+
+    def written(self) -> list[Path]:
+        """The outputs that are there, new or changed since :meth:`expect`."""
+        return [path for path, before in self._before.items() if _stamp(path) not in (None, before)]
+
+    def in_words(self) -> str:
+        """Which outputs are there, as the end of a message."""
+        if not self._before:
+            return ""
+        there = ", ".join(map(str, self.written())) or "none"
+        return f" (outputs written before that: {there})"
+
+
+def require_suffix(path: str | Path, suffixes: Sequence[str]) -> None:
+    """Refuse an output with another suffix; :class:`InputError`."""
+    if not Path(path).name.endswith(tuple(suffixes)):
+        raise InputError(f"{path}: the name of the output must end in {' or '.join(suffixes)}")
+
+
+def require_writable(out: Path) -> None:
+    """Refuse an output that could not be written, before the work and not after it."""
+    if out.is_dir():
+        raise InputError(f"{out}: is a folder, expected the name of a file")
+    folder = out.absolute().parent
+    while not _exists(folder):
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"{out}: nothing can be written in {folder}")
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        longest = os.pathconf(folder, "PC_NAME_MAX") - _TEMPORARY_NAME
+        if any(len(os.fsencode(part)) > longest for part in out.absolute().parts):
+            raise InputError(f"{out}: too long a name, expected at most {longest} bytes")
+    if out.exists() and not os.access(out, os.W_OK):
+        raise InputError(f"{out}: there already, and cannot be written")
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _same(one: Path, other: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return os.path.samefile(one, other)
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _stamp(path: Path) -> tuple | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size

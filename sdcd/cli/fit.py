@@ -1,0 +1,160 @@
+"""``sdcd fit``: a graph from a data set or from a person's own table."""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from sdcd.cli._files import Outputs, note, require_suffix, say
+from sdcd.cli._parser import count, natural, positive, setting
+from sdcd.cli._tables import ABOUT_TABLES, add_table_options, read_described, tell
+
+EDGE_ARRAYS = ("gain", "gain_se", "reversal", "reversal_se")
+"""Arrays of a fit that are columns of its list of edges: see :mod:`sdcd.estimator.pruning` and
+:class:`sdcd.estimator.ordered.Ordered`."""
+
+PICTURES = (".graph.png", ".graph.pdf")
+
+
+def add(command) -> None:
+    """Add the command."""
+    parser = command(
+        "fit",
+        _fit,
+        "Learn a graph from a data set or from your own table.",
+        """\
+        examples:
+          sdcd fit data.npz --method SDCD -o fit.npz
+          sdcd fit cells.csv --perturbation-column guide --control NT -o fit.npz
+          sdcd fit screen.h5ad --perturbation-column perturbation --set alpha_2=0.001 -o fit.npz
+
+"""
+        + ABOUT_TABLES
+        + """\
+
+        written beside fit.npz (weights, adjacency, names):
+          fit.json         method, status, reason, seconds, peak_rss_mb, params, versions, ...
+          fit.edges.csv    parent, child, weight, the strongest edge first; of a pruned graph also
+                           gain and gain_se, what the edge adds to the prediction of its child;
+                           of an ordered graph reversal and reversal_se, what turning it costs
+          fit.graph.png, fit.graph.pdf    a picture of the graph
+
+        exit code: 0 done; 2 wrong input, nothing written; 3 the fit failed: fit.json says why;
+        4 the system would not (such as a full disk), with what is written, or the fit's process was
+        killed from outside, nothing written.
+        """,
+    )
+    add = parser.add_argument
+    add("file", metavar="FILE", help=".npz, .csv, .tsv, .parquet, .h5ad or .zarr")
+    add("--method", default="SDCD", help="as 'sdcd methods' lists it (default SDCD)")
+    add("--seed", type=natural, default=0, help="of the method (default 0)")
+    add(
+        "--set",
+        dest="settings",
+        action="append",
+        type=setting,
+        metavar="KEY=VALUE",
+        help="a setting of the method, as JSON or else as text; may be repeated",
+    )
+    add("-o", "--out", required=True, metavar="FILE.npz", help="where the fit goes")
+    add("--threads", type=count, default=1, help="threads of the fit (default 1)")
+    add("--time-limit", type=positive, metavar="SECONDS", help="end the fit after so long")
+    add("--memory-limit", type=positive, metavar="MB", help="end the fit above so many 10^6 bytes")
+    add("--log", metavar="FILE", help="keep what the method prints")
+    add(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        help="say how far SDCD is on standard error (default: on a terminal)",
+    )
+    add("--no-picture", action="store_true", help="do not draw the graph")
+    add_table_options(parser)
+
+
+def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
+    from sdcd.cli import EXIT_FAILED_FIT
+    from sdcd.data.dataset import write_dataset
+    from sdcd.data.own_data import suffix_of
+    from sdcd.fits.child import require_kind
+    from sdcd.fits.run import run_fit
+    from sdcd.methods.registry import method
+
+    require_suffix(options.out, (".npz",))
+    out = Path(options.out)
+    views = [out.with_suffix(".edges.csv")]
+    if not options.no_picture:
+        views += [out.with_suffix(suffix) for suffix in PICTURES]
+    logs = [options.log] if options.log else []
+    outputs.expect([out, out.with_suffix(".json"), *views, *logs], [options.file])
+    settings = dict(options.settings or [])
+    chosen = method(options.method)
+    chosen.parameters(settings)
+    source = Path(options.file)
+    read = read_described(options, source)
+    require_kind(chosen, read.dataset, source)
+    tell(read, source, f"{options.method} on ")
+    with tempfile.TemporaryDirectory(prefix="sdcd-") as folder:
+        data = source
+        if suffix_of(source) != ".npz" or options.standardise == "yes":
+            data = Path(folder) / "data.npz"
+            write_dataset(data, read.dataset)
+        del read
+        record = run_fit(
+            data,
+            options.method,
+            shown_as=source,
+            seed=options.seed,
+            settings=settings,
+            out=out,
+            time_limit_s=options.time_limit,
+            memory_limit_mb=options.memory_limit,
+            threads=options.threads,
+            log=options.log,
+            progress=sys.stderr.isatty() if options.progress is None else options.progress,
+        )
+    written = [out, out.with_suffix(".json")]
+    written += write_views(out, picture=not options.no_picture)
+    if record["status"] != "ok":
+        note(f"sdcd: fit failed: {record['status']}: {record['reason']}")
+        return EXIT_FAILED_FIT
+    say("\n".join(map(str, written)))
+    return 0
+
+
+def write_views(fit: str | Path, *, picture: bool = True) -> list[Path]:
+    """Write what a person looks at beside a fit: its edges by name, and a picture.
+
+    Parameters
+    ----------
+    fit : path
+        ``fit.npz``. ``fit.edges.csv``, ``fit.graph.png`` and ``fit.graph.pdf`` are written beside
+        it; those of an earlier fit go away if this one failed.
+    picture : bool
+        Whether to draw. Without matplotlib nothing is drawn, and standard error says so.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+    """
+    from sdcd.data.edges import write_edges
+    from sdcd.fits.record import load_fit
+
+    fit = Path(fit)
+    edges, stem = fit.with_suffix(".edges.csv"), fit.with_suffix(".graph")
+    for path in (edges, *(fit.with_suffix(suffix) for suffix in PICTURES)):
+        path.unlink(missing_ok=True)
+    graph, record = load_fit(fit)
+    if graph is None:
+        return []
+    names = graph.arrays["names"].tolist()
+    more = {name: graph.arrays[name] for name in EDGE_ARRAYS if name in graph.arrays}
+    write_edges(edges, graph.adjacency, graph.weights, names, more)
+    if not picture:
+        return [edges]
+    try:
+        from sdcd.figures.graph import draw_graph
+    except ImportError as error:
+        note(f"sdcd: no picture: {error}; install with: pip install -e '.[figures]'")
+        return [edges]
+    title = f"{record.get('method', '')}, {int(graph.adjacency.sum())} edges".removeprefix(", ")
+    return [edges, *draw_graph(graph.adjacency, graph.weights, names, stem, title=title)]
