@@ -7,6 +7,9 @@ from snakemake.utils import min_version
 min_version("9.20")
 
 
+include: "workflow/rules/read_config.smk"
+
+
 # Of this repository, also with --directory and as a module; --configfile adds one's own.
 configfile: Path(workflow.current_basedir.get_path_or_uri(secret_free=False)) / "config.yaml"
 

@@ -5,6 +5,7 @@ Data flows one way, and a room imports only from those that stand before it in t
 ``errors``, ``files``        messages for people; files that are complete or absent
 ``signals``                  signals that end programs
 ``compiled``, ``cores``      functions compiled by numba; how many threads are worth starting
+``parameters``               what a parameter may be, one checker for all
 ``graphs``, ``metrics``      graph algorithms; distances between a learned graph and the truth
 ``data``                     data sets, a person's own tables, lists of edges
 ``acyclicity``               the five acyclicity constraints, values and gradients

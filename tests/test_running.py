@@ -329,8 +329,11 @@ def test_what_a_fit_prints_is_kept_on_request_only(tmp_path, capfd):
     ("arguments", "message"),
     [
         ({"name": "toi"}, "unknown method 'toi'"),
-        ({"settings": {"wat": 1}}, "unknown parameter 'wat' (known: what, mark)"),
-        ({"settings": {"what": 1}}, "parameter 'what' is 1, expected str"),
+        (
+            {"settings": {"wat": 1}},
+            "unknown parameter 'wat' (did you mean 'what'?) (known: what, mark)",
+        ),
+        ({"settings": {"what": 1}}, "parameter 'what' is 1, expected text"),
         ({"settings": {"what": "input"}}, "what: found 'input', expected something else"),
         ({"time_limit_s": 0}, "time limit 0, expected a positive number"),
         ({"threads": 0}, "threads 0, expected a positive integer"),

@@ -87,26 +87,21 @@ def require_suffix(path: str | Path, suffixes: Sequence[str]) -> None:
 
 def require_writable(out: Path) -> None:
     """Refuse an output that could not be written, before the work and not after it."""
-    if out.is_dir():
+    # os.path says no where Path would raise, as for a name that is too long.
+    if os.path.isdir(out):
         raise InputError(f"{out}: is a folder, expected the name of a file")
     folder = out.absolute().parent
-    while not _exists(folder):
+    while not os.path.exists(folder):
         folder = folder.parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
+    if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
         raise InputError(f"{out}: nothing can be written in {folder}")
-    with contextlib.suppress(OSError, ValueError, AttributeError):
+    with contextlib.suppress(OSError, AttributeError):
         longest = os.pathconf(folder, "PC_NAME_MAX") - _TEMPORARY_NAME
-        if any(len(os.fsencode(part)) > longest for part in out.absolute().parts):
+        new = out.absolute().relative_to(folder).parts
+        if any(len(os.fsencode(part)) > longest for part in new):
             raise InputError(f"{out}: too long a name, expected at most {longest} bytes")
-    if out.exists() and not os.access(out, os.W_OK):
+    if os.path.exists(out) and not os.access(out, os.W_OK):
         raise InputError(f"{out}: there already, and cannot be written")
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:
-        return False
 
 
 def _same(one: Path, other: Path) -> bool:

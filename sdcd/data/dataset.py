@@ -1,18 +1,16 @@
 """Data sets: values, which of them were set by interventions, names, and the true graph."""
 
 import importlib
+import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from sdcd.data.checks import listing, scale_of, scaled
 from sdcd.errors import InputError
 from sdcd.files import read_npz, write_npz
-
-if TYPE_CHECKING:
-    from sdcd.data.own_data import TableOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,12 +146,14 @@ def read_dataset(
     given = {
         name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
     }
-    return describe_dataset(path, _own_data().TableOptions(**given), standardise=standardise).dataset
+    return describe_dataset(
+        path, _own_data().TableOptions(**given), standardise=standardise
+    ).dataset
 
 
 def describe_dataset(
     path: str | Path,
-    options: "TableOptions | None" = None,
+    options=None,
     *,
     standardise: Literal["auto", "yes", "no"] = "auto",
 ) -> Described:
@@ -166,7 +166,7 @@ def describe_dataset(
     ----------
     path : path
         ``.npz``, or one of the formats of :mod:`sdcd.data.own_data`.
-    options : TableOptions, optional
+    options : sdcd.data.own_data.TableOptions, optional
         How to read a table; not for ``.npz``.
     standardise : "auto", "yes" or "no"
         Whether every column gets mean 0 and standard deviation 1 (ddof 1) over all rows. ``auto``
@@ -208,6 +208,7 @@ def describe_dataset(
 def _read_npz(path: Path) -> Dataset:
     tables = importlib.import_module("sdcd.data.tables")
     tables.refuse_other_file(path, "an .npz file", besides=b"PK")
+    _refuse_objects(path)
     arrays = read_npz(path)
     if "X" not in arrays:
         found = ", ".join(arrays) or "none"
@@ -223,6 +224,25 @@ def _read_npz(path: Path) -> Dataset:
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def _refuse_objects(path: Path) -> None:
+    """Refuse an array of Python objects, such as names, in words that say what to do."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.namelist():
+                with archive.open(member) as stream:
+                    np.lib.format.read_magic(stream)
+                    if np.lib.format.read_array_header_1_0(stream)[2].hasobject:
+                        raise InputError(
+                            f"{path}: array {member.removesuffix('.npy')!r} holds Python objects, "
+                            "which are not read: expected numbers, and names as text "
+                            "(np.array(names, dtype=str))"
+                        )
+    except (OSError, zipfile.BadZipFile, ValueError, EOFError) as error:
+        if isinstance(error, InputError):
+            raise
+        # Not an .npz: whoever reads it next says so.
 
 
 def _names(array: object) -> tuple:

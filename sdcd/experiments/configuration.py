@@ -8,9 +8,36 @@ schema is the only place that says what a key may hold.
 import copy
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from sdcd.errors import InputError
 from sdcd.parameters import closest
+
+
+def read_yaml(path: str | Path) -> object:
+    """Read a YAML file; one that is not there is None.
+
+    Raises
+    ------
+    InputError
+        If it is not YAML, or not text: with the file, the line, and what is wrong there.
+    """
+    import yaml
+
+    try:
+        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text ({error.reason})") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f": line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        problem = " ".join(str(getattr(error, "problem", None) or error).split())
+        raise InputError(
+            f"{path}{where}: not YAML ({problem}); indent with spaces only, and keys of one level "
+            "alike"
+        ) from None
 
 
 def checked(config: Mapping[str, object], schema: Mapping[str, object]) -> dict[str, object]:
