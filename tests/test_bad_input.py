@@ -210,7 +210,7 @@ def test_a_full_disk_when_the_picture_is_drawn_says_what_is_there(here, capsys, 
 
 def test_every_command_ends_an_error_of_the_system_in_one_line(here, capsys, monkeypatch):
     import sdcd.experiments.progress
-    import sdcd.fits.run
+    import sdcd.fits.record
     import sdcd.methods.registry
     import sdcd.report.archive
     import sdcd.report.redraw
@@ -222,7 +222,7 @@ def test_every_command_ends_an_error_of_the_system_in_one_line(here, capsys, mon
         raise MemoryError
 
     for module, name, arguments in (
-        (sdcd.fits.run, "load_fit", ["score", "data.npz", "--truth", "data.npz"]),
+        (sdcd.fits.record, "load_fit", ["score", "data.npz", "--truth", "data.npz"]),
         (sdcd.experiments.progress, "look", ["progress", "."]),
         (sdcd.methods.registry, "methods", ["methods"]),
         (sdcd.report.redraw, "redraw", ["report", "."]),

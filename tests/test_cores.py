@@ -60,9 +60,9 @@ def test_the_default_of_the_estimator_is_that_of_the_command(eight_cores, monkey
     )
     X = np.random.default_rng(0).normal(size=(400, 3))
     SDCD(epochs_1=1, epochs_2=1, batch_size=64).fit(X)
-    from sdcd.cli import _parser
+    from sdcd.cli._parser import make_parser
 
-    default = _parser().parse_args(["fit", "data.npz", "-o", "fit.npz"]).threads
+    default = make_parser().parse_args(["fit", "data.npz", "-o", "fit.npz"]).threads
     assert asked == [default, default]
 
 
