@@ -85,7 +85,7 @@ def test_every_setting_of_every_method_has_a_range(name):
     for key, default in chosen.defaults.items():
         # What the default's type alone would allow is not enough for a number.
         if isinstance(default, int | float) and not isinstance(default, bool):
-            for wrong in (-1, math.nan, math.inf, True, "1", None):
+            for wrong in (min(-1, default - 1), math.nan, math.inf, True, "1", None):
                 with pytest.raises(InputError, match=f"method .*: parameter {key!r} is "):
                     chosen.parameters({key: wrong})
         elif key not in OF_ANY_TYPE:

@@ -4,6 +4,7 @@ import numpy as np
 
 from sdcd.errors import MethodFailure
 from sdcd.methods import Graph, register
+from sdcd.parameters import number
 
 PRELOAD = ("causallearn.search.PermutationBased.BOSS",)
 
@@ -12,6 +13,7 @@ PRELOAD = ("causallearn.search.PermutationBased.BOSS",)
     name="BOSS",
     data="observational",
     defaults={"penalty_discount": 2.0},
+    ranges={"penalty_discount": number(above=0)},
     source="not in the paper: Andrews et al. 2023, package causal-learn; penalty discount 2, "
     "one score for BOSS, GRaSP and FLOP (the package's own default is 4)",
 )

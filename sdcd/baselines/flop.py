@@ -4,6 +4,7 @@ import numpy as np
 
 from sdcd.errors import MethodFailure
 from sdcd.methods import Graph, register
+from sdcd.parameters import integer, number
 
 PRELOAD = ("flopsearch",)
 
@@ -15,6 +16,7 @@ UNDIRECTED = 2
     name="FLOP",
     data="observational",
     defaults={"penalty_discount": 2.0, "restarts": 50, "repeats": 3},
+    ranges={"penalty_discount": number(above=0), "restarts": integer(0), "repeats": integer(1)},
     source="not in the paper: Wienöbst et al. 2025, package flopsearch: penalty 2 and 50 restarts "
     "as it recommends; repeated three times because it takes no seed",
 )

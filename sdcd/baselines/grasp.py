@@ -4,6 +4,7 @@ import numpy as np
 
 from sdcd.errors import MethodFailure
 from sdcd.methods import Graph, register
+from sdcd.parameters import integer, number
 
 PRELOAD = ("causallearn.search.PermutationBased.GRaSP",)
 
@@ -12,6 +13,7 @@ PRELOAD = ("causallearn.search.PermutationBased.GRaSP",)
     name="GRaSP",
     data="observational",
     defaults={"penalty_discount": 2.0, "depth": 3},
+    ranges={"penalty_discount": number(above=0), "depth": integer(1)},
     source="not in the paper: Lam et al. 2022, package causal-learn with its depth 3; penalty "
     "discount 2, one score for BOSS, GRaSP and FLOP (the package's own default is 4)",
 )

@@ -4,6 +4,7 @@ import numpy as np
 
 from sdcd.errors import MethodFailure
 from sdcd.methods import Graph, register
+from sdcd.parameters import number
 
 FEWEST_ROWS = 2
 """Rows from which a variance can be estimated at all."""
@@ -13,6 +14,7 @@ FEWEST_ROWS = 2
     name="mean-difference",
     data="interventional",
     defaults={"false_discovery_rate": 0.05},
+    ranges={"false_discovery_rate": number(above=0, below=1)},
     source="not in the paper: the baseline of perturbation screens; t-test of unequal variances, "
     "cut by Benjamini and Hochberg 1995 at the usual level 0.05",
 )

@@ -4,6 +4,7 @@ import numpy as np
 
 from sdcd.errors import MethodFailure
 from sdcd.methods import Graph, register
+from sdcd.parameters import integer, number
 
 PRELOAD = ("causallearn.search.ConstraintBased.PC",)
 
@@ -12,6 +13,7 @@ PRELOAD = ("causallearn.search.ConstraintBased.PC",)
     name="PC",
     data="observational",
     defaults={"alpha": 0.05, "max_conditions": -1},
+    ranges={"alpha": number(above=0, below=1), "max_conditions": integer(-1)},
     source="not in the paper: Spirtes and Glymour 1991, package causal-learn with its defaults "
     "(stable, Fisher's z, level 0.05)",
 )

@@ -3,6 +3,7 @@
 import numpy as np
 
 from sdcd.methods import Graph, register
+from sdcd.parameters import number
 
 PRELOAD = ("CausalDisco.baselines",)
 
@@ -11,6 +12,7 @@ PRELOAD = ("CausalDisco.baselines",)
     name="R2-sortnregress",
     data="observational",
     defaults={"threshold": 0.3},
+    ranges={"threshold": number(0)},
     source="not in the paper: Reisach et al. 2023, package CausalDisco; cut 0.3 as for "
     "sortnregress",
 )

@@ -4,6 +4,7 @@ import numpy as np
 
 from sdcd.errors import MethodFailure
 from sdcd.methods import Graph, register
+from sdcd.parameters import integer, number
 
 PRELOAD = ("sklearn.ensemble",)
 
@@ -22,6 +23,15 @@ FEWEST_ROWS = 10
         "depth": 3,
         "window": 25,
         "threshold": 1.0,
+    },
+    ranges={
+        "learning_rate": number(above=0),
+        "max_trees": integer(1),
+        "share_of_parents": number(above=0, most=1),
+        "share_of_rows": number(above=0, most=1),
+        "depth": integer(1),
+        "window": integer(1),
+        "threshold": number(0),
     },
     source="not in the paper: Moerman et al. 2019 (GRNBoost2) with its settings, by scikit-learn; "
     "the cut is ours",
