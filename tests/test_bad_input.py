@@ -223,11 +223,11 @@ def test_every_command_ends_an_error_of_the_system_in_one_line(here, capsys, mon
 
     for module, name, arguments in (
         (sdcd.fits.record, "load_fit", ["score", "data.npz", "--truth", "data.npz"]),
-        (sdcd.experiments.progress, "look", ["progress", "."]),
+        (sdcd.experiments.progress, "read_progress", ["progress", "."]),
         (sdcd.methods.registry, "methods", ["methods"]),
         (sdcd.report.redraw, "redraw", ["report", "."]),
         (sdcd.report.archive, "export", ["export", ".", "-o", "x.zip"]),
-        (sdcd.report.archive, "take_in", ["import", "x.zip", "-o", "x"]),
+        (sdcd.report.archive, "import_archive", ["import", "x.zip", "-o", "x"]),
     ):
         for fault, line in ((stale, "file: Stale file handle"), (exhausted, "memory ran out")):
             monkeypatch.setattr(module, name, fault)

@@ -4,6 +4,7 @@ import numpy as np
 
 from sdcd.errors import MethodFailure
 from sdcd.methods import Graph, register
+from sdcd.parameters import integer, number
 
 ROWS_PER_PARENT = 20
 """A variable gets no further parent beyond one for so many rows."""
@@ -13,6 +14,7 @@ ROWS_PER_PARENT = 20
     name="CAM",
     data="observational",
     defaults={"p_value": 0.001, "splines": 10},
+    ranges={"p_value": number(above=0, below=1), "splines": integer(4)},
     source="not in the paper: Bühlmann, Peters and Ernest 2014 with its 10 basis functions and "
     "p-value 0.001, without preliminary neighbourhood selection; least squares on B-splines and "
     "exact partial F-tests in place of mgcv's",

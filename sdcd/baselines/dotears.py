@@ -6,6 +6,7 @@ import numpy as np
 
 from sdcd.errors import MethodFailure
 from sdcd.methods import Graph, register
+from sdcd.parameters import integer, number
 
 FEWEST_ROWS = 2
 """Rows of an intervention from which its variance can be estimated at all."""
@@ -20,6 +21,13 @@ FEWEST_ROWS = 2
         "h_tolerance": 1e-8,
         "rho_max": 1e16,
         "threshold": 0.3,
+    },
+    ranges={
+        "lambda_1": number(0),
+        "max_iterations": integer(1),
+        "h_tolerance": number(above=0),
+        "rho_max": number(above=0),
+        "threshold": number(0),
     },
     source="not in the paper: Xue et al. 2023, lasso 0.1 as its program's default; cut 0.3 and "
     "largest DAG as for NOTEARS",

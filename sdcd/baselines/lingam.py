@@ -4,6 +4,7 @@ import numpy as np
 
 from sdcd.errors import MethodFailure
 from sdcd.methods import Graph, register
+from sdcd.parameters import number
 
 PRELOAD = ("CausalDisco.baselines",)
 
@@ -18,6 +19,7 @@ BLOCK = 2**20
     name="LiNGAM",
     data="observational",
     defaults={"threshold": 0.0},
+    ranges={"threshold": number(0)},
     source="not in the paper: Shimizu et al. 2011 (DirectLiNGAM) with the likelihood ratios of "
     "Hyvärinen and Smith 2013; every coefficient that the lasso keeps is an edge",
 )

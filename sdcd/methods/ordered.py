@@ -18,6 +18,7 @@ from sdcd.graphs import topological_order
 from sdcd.methods.contract import FirstStage, Graph, Method
 from sdcd.methods.pruned import as_dag
 from sdcd.methods.pruned import base_of as pruned_base_of
+from sdcd.parameters import flag, integer, number, one_of
 
 SUFFIX = "+order"
 """Of a method's name, with the search after it."""
@@ -36,6 +37,17 @@ DEFAULTS = MappingProxyType(
 )
 """Settings of the search that a user may want to change; how they were chosen is in
 ``docs/order-protocol.md``. ``start``: "graph" or "random", see :func:`order_graph`."""
+
+RANGES = MappingProxyType(
+    {
+        "start": one_of("graph", "random"),
+        "restarts": integer(0),
+        "random_restarts": flag(),
+        "min_z": number(0),
+        "price": number(0),
+    }
+)
+"""What each of these settings may be."""
 
 PRELOAD = ("sdcd.methods.ordered:warm_up",)
 
@@ -191,10 +203,12 @@ def _ordered(base: Method, name: str) -> Method:
     if hasattr(base.fit, "spec"):
         fit.spec = base.fit.spec
     own_defaults = {_PREFIX + key: value for key, value in DEFAULTS.items()}
+    own_ranges = {_PREFIX + key: kind for key, kind in RANGES.items()}
     return replace(
         base,
         name=name,
         defaults=MappingProxyType({**base.defaults, **own_defaults}),
+        ranges=MappingProxyType({**base.ranges, **own_ranges}),
         source=f"not in the paper: {base.name}, then a search over causal orders",
         fit=fit,
         module=__name__,
