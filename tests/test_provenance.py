@@ -35,7 +35,7 @@ def test_the_contract_is_small():
     """All fits are made again when one of these is edited."""
     assert closure(["sdcd.fits.child"]) == {
         *("sdcd", "sdcd.cores", "sdcd.data", "sdcd.data.dataset", "sdcd.errors", "sdcd.files"),
-        *("sdcd.fits", "sdcd.fits.child"),
+        *("sdcd.fits", "sdcd.fits.child", "sdcd.parameters"),
         *("sdcd.methods", "sdcd.methods.contract", "sdcd.methods.registry"),
     }
 

@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 
-from sdcd.data.checks import listing, scale_of, scaled
 from sdcd.errors import InputError
 from sdcd.files import read_npz, write_npz
 
@@ -77,10 +76,10 @@ class Dataset:
         return self.X.shape[1]
 
 
-def _own_data():
+def _module(name: str):
     # By name: fits read .npz files, and do not depend on how tables are read (see
     # sdcd.fits.fingerprint).
-    return importlib.import_module("sdcd.data.own_data")
+    return importlib.import_module(f"sdcd.data.{name}")
 
 
 def write_dataset(path: str | Path, dataset: Dataset) -> None:
@@ -126,7 +125,9 @@ class Described:
         lines = []
         if order:
             words = [f"{self.dataset.names[j]} {counts[j]}" for j in order]
-            lines.append(f"perturbed variables: {len(order)}, with rows: {listing(words)}")
+            lines.append(
+                f"perturbed variables: {len(order)}, with rows: {_module('checks').listing(words)}"
+            )
         if self.left_out:
             lines.append(f"left out: {'; '.join(self.left_out)}")
         return lines + [f"warning: {warning}" for warning in self.warnings]
@@ -147,7 +148,7 @@ def read_dataset(
         name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
     }
     return describe_dataset(
-        path, _own_data().TableOptions(**given), standardise=standardise
+        path, _module("own_data").TableOptions(**given), standardise=standardise
     ).dataset
 
 
@@ -178,7 +179,7 @@ def describe_dataset(
         If the file is missing, is not what its name says, or does not hold a data set; tables are
         further checked as :func:`sdcd.data.own_data.read_own` says.
     """
-    own_data = _own_data()
+    own_data = _module("own_data")
     path, options = Path(path), options or own_data.TableOptions()
     is_npz = own_data.suffix_of(path) == ".npz"
     if is_npz:
@@ -196,17 +197,18 @@ def describe_dataset(
         exact = own.X
     if standardise == "yes" or (standardise == "auto" and not is_npz):
         exact = dataset.X if is_npz else exact
-        mean, sd = scale_of(exact)
+        checks = _module("checks")
+        mean, sd = checks.scale_of(exact)
         if not sd.all():
             raise InputError(f"{path}: a constant column cannot be standardised")
-        dataset = replace(dataset, X=scaled(exact, mean, sd))
+        dataset = replace(dataset, X=checks.scaled(exact, mean, sd))
     else:
         mean, sd = np.zeros(dataset.d), np.ones(dataset.d)
     return Described(dataset, mean, sd, left_out, warnings)
 
 
 def _read_npz(path: Path) -> Dataset:
-    tables = importlib.import_module("sdcd.data.tables")
+    tables = _module("tables")
     tables.refuse_other_file(path, "an .npz file", besides=b"PK")
     _refuse_objects(path)
     arrays = read_npz(path)
