@@ -67,12 +67,21 @@ def add(command) -> None:
         help="say how far SDCD is on standard error (default: on a terminal)",
     )
     add("--no-picture", action="store_true", help="do not draw the graph")
+    add = parser.add_argument_group("what is known beforehand (SDCD's variants)").add_argument
+    add("--forbid", metavar="FILE.csv", help="edges that may not be: columns parent, child")
+    add("--require", metavar="FILE.csv", help="edges that must be: columns parent, child")
+    add(
+        "--tiers",
+        metavar="FILE.csv",
+        help="no edge from a later tier to an earlier one: columns variable, tier",
+    )
     add_table_options(parser)
 
 
 def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
     from sdcd.cli import EXIT_FAILED_FIT
     from sdcd.data.dataset import write_dataset
+    from sdcd.data.knowledge import read_knowledge
     from sdcd.data.own_data import suffix_of
     from sdcd.fits.child import require_kind
     from sdcd.fits.run import run_fit
@@ -84,13 +93,17 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
     if not options.no_picture:
         views += [out.with_suffix(suffix) for suffix in PICTURES]
     logs = [options.log] if options.log else []
-    outputs.expect([out, out.with_suffix(".json"), *views, *logs], [options.file])
+    files = {"forbid": options.forbid, "require": options.require, "tiers": options.tiers}
+    known = [path for path in files.values() if path is not None]
+    outputs.expect([out, out.with_suffix(".json"), *views, *logs], [options.file, *known])
     settings = dict(options.settings or [])
     chosen = method(options.method)
-    chosen.parameters(settings)
+    chosen.parameters({**settings, "knowledge": known})
     source = Path(options.file)
     read = read_described(options, source)
     require_kind(chosen, read.dataset, source)
+    if known:
+        settings["knowledge"] = read_knowledge(read.dataset.names, **files)
     tell(read, source, f"{options.method} on ")
     with tempfile.TemporaryDirectory(prefix="sdcd-") as folder:
         data = source

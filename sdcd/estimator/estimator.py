@@ -6,7 +6,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TextIO
@@ -22,7 +22,7 @@ from sdcd.estimator.engine import Engine, StageSettings
 from sdcd.estimator.stage_one import DENSE_LIMIT, LARGE_BLOCK, StageOne, gather
 from sdcd.estimator.stages import StageProgress, StageRules, run_stage
 from sdcd.estimator.state import PARAMETERS, Candidates, StageState
-from sdcd.graphs import dag_trim_edges
+from sdcd.graphs import dag_trim_edges, is_acyclic
 from sdcd.parameters import (
     Kind,
     anything,
@@ -226,6 +226,8 @@ class SDCD:
         intervened: np.ndarray | None = None,
         *,
         stage_1: StageOne | None = None,
+        forbidden: np.ndarray | None = None,
+        required: np.ndarray | None = None,
     ) -> "SDCD":
         """Learn the graph.
 
@@ -236,7 +238,12 @@ class SDCD:
         intervened : bool (n, d) or None
             Whether the sample's value of the variable was set by a (perfect) intervention.
         stage_1 : StageOne or None
-            Stage 1's result, if it was computed before by :meth:`fit_stage_1` and gathered.
+            Stage 1's result, if it was computed before by :meth:`fit_stage_1` and gathered; not
+            with edges that are forbidden or required.
+        forbidden, required : bool (d, d) or None
+            Edges that may not be, and edges that must be (``[i, j]`` is i -> j): the former are
+            candidates in neither stage, the latter stay whatever their weight. Required edges must
+            be acyclic and not forbidden. See :mod:`sdcd.data.knowledge`.
 
         Returns
         -------
@@ -251,7 +258,7 @@ class SDCD:
             ``nan`` if the optimisation diverges; ``unavailable`` without the device asked for.
         """
         own = self._checked()
-        problem = _Problem.of(X, intervened, own)
+        problem = _Problem.of(X, intervened, own).knowing(forbidden, required)
         if stage_1 is not None and not self.preselect:
             raise InputError("stage_1: given to a fit with preselect=False, which has no stage 1")
         if stage_1 is not None and stage_1.identity != problem.identity:
@@ -261,13 +268,18 @@ class SDCD:
         run = _Run(own, problem, "fit")
         if stage_1 is None and self.preselect:
             stage_1 = run.stage_1(np.arange(problem.d))
-        candidates = Candidates.all(problem.d) if stage_1 is None else stage_1.candidates
+        candidates = problem.candidates() if stage_1 is None else stage_1.candidates
         state = run.stage_2(candidates, stage_1)
         run.end()
 
         weights = state.edge_weights()
         ends = candidates.parents, candidates.children
-        kept = dag_trim_edges(*ends, weights, problem.d, threshold=own.tau_2)
+        rank = weights
+        if problem.required is not None:
+            # First of all, so that no other edge can stand in their way.
+            first = weights.max(initial=0.0) + own.tau_2 + 1
+            rank = np.where(problem.required[ends], first, weights)
+        kept = dag_trim_edges(*ends, rank, problem.d, threshold=own.tau_2)
         self.n_features_in_ = problem.d
         self.edges_ = Edges(*ends, weights, kept)
         self.stage_1_ = stage_1
@@ -393,6 +405,45 @@ class _Problem:
     batch_size: int
     data: str
     identity: str
+    forbidden: np.ndarray | None = None
+    required: np.ndarray | None = None
+
+    def knowing(self, forbidden, required) -> "_Problem":
+        """The problem with edges that may not be and edges that must be."""
+        if forbidden is None and required is None:
+            return self
+        masks = []
+        for name, mask in (("forbidden", forbidden), ("required", required)):
+            mask = np.zeros((self.d, self.d), bool) if mask is None else np.asarray(mask)
+            if mask.shape != (self.d, self.d) or mask.dtype != bool:
+                raise InputError(
+                    f"{name} is {mask.dtype} of shape {mask.shape}, expected bool "
+                    f"{(self.d, self.d)}"
+                )
+            masks.append(mask)
+        forbidden, required = masks
+        if (forbidden & required).any() or not is_acyclic(required):
+            raise InputError("required edges: expected a DAG without forbidden edges")
+        known = snapshots.digest(forbidden, required)
+        return replace(
+            self,
+            data=f"{self.data} {known}",
+            identity=f"{self.identity} {known}",
+            forbidden=forbidden,
+            required=required,
+        )
+
+    def candidates(self, targets: np.ndarray | None = None) -> Candidates:
+        """Every edge into the targets (default: all variables) that may be."""
+        if self.forbidden is None:
+            return Candidates.all(self.d, targets)
+        targets = np.arange(self.d) if targets is None else np.asarray(targets)
+        may = ~self.forbidden[:, targets]
+        may[targets, np.arange(len(targets))] = False
+        positions, parents = np.nonzero(may.T)
+        sizes = np.bincount(positions, minlength=len(targets))
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        return Candidates(self.d, targets, indptr, parents)
 
     @property
     def d(self) -> int:
@@ -467,10 +518,12 @@ class _Run:
             p.alpha_1, p.beta_1, p.eta_1, self.problem.batch_size, hidden=p.hidden
         )
         rules = StageRules(1, p.epochs_1, p.check_every, p.patience, count_threshold=p.tau_1)
-        candidates = Candidates.all(d, targets)
+        candidates = self.problem.candidates(targets)
         state, epochs = self._run(rules, settings, initial_state(candidates, p.hidden, p.seed, 1))
         A = state.edge_weights()
         kept = p.tau_1 < A if p.mask else np.ones(len(A), dtype=bool)
+        if self.problem.required is not None:
+            kept |= self.problem.required[candidates.parents, candidates.children]
         sizes = np.bincount(candidates.positions[kept], minlength=len(targets))
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         return StageOne(

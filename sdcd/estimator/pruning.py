@@ -123,6 +123,7 @@ def prune(
     fitting: Fitting | None = None,
     engine: str = "auto",
     threads: int | None = None,
+    keep: np.ndarray | None = None,
 ) -> Pruned:
     """Drop the edges of a DAG that do not help to predict their child: see the module.
 
@@ -150,6 +151,8 @@ def prune(
         As :class:`~sdcd.estimator.SDCD` takes it; on the CPU.
     threads : int or None
         As :class:`~sdcd.estimator.SDCD` takes it. The result does not depend on it.
+    keep : bool (d, d), optional
+        Edges that stay whatever their gain.
 
     Returns
     -------
@@ -217,6 +220,8 @@ def prune(
                 )
             gain[parents, child], gain_se[parents, child] = gains, errors
             fails = ~((gains >= min_gain) & (gains > min_z * errors))
+            if keep is not None:
+                fails &= ~keep[parents, child]
             if not fails.any():
                 continue
             if not backward:

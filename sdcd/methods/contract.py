@@ -26,6 +26,7 @@ from typing import Literal
 
 import numpy as np
 
+from sdcd.errors import InputError
 from sdcd.parameters import Kind, checked, known, like
 
 
@@ -128,12 +129,25 @@ class Method:
             what the method's ``ranges`` say, or has another type than its default.
         """
         whose = f"method {self.name}"
+        settings = dict(settings)
+        about_edges = settings.pop("knowledge", None)
+        if about_edges and not self.knowledge:
+            raise InputError(
+                f"{whose}: cannot honour forbidden or required edges or tiers, expected a variant "
+                "of SDCD, pruned or not"
+            )
+        if about_edges and not isinstance(about_edges, Mapping):
+            raise InputError(
+                f"{whose}: parameter 'knowledge' is {about_edges!r}, expected a mapping with "
+                "forbid, require, tiers"
+            )
         known(whose, settings, self.defaults)
         own = {
             key: checked(whose, f"parameter {key!r}", value, self.ranges[key])
             for key, value in settings.items()
         }
-        return {**self.defaults, **own}
+        with_edges = {"knowledge": about_edges} if about_edges else {}
+        return {**self.defaults, **own, **with_edges}
 
 
 REGISTERED: dict[str, Method] = {}
@@ -171,8 +185,8 @@ def register(
     reports : bool
         Whether ``fit`` takes ``progress``, a text stream, and says there how far it is.
     knowledge : bool
-        Whether the method has a parameter ``knowledge`` and honours what it says about edges: see
-        :mod:`sdcd.data.knowledge`.
+        Whether ``fit`` takes ``knowledge``, a mapping as :meth:`sdcd.data.knowledge.Knowledge.of`
+        does, where the caller gives one, and honours what it says about edges.
 
     Raises
     ------

@@ -214,6 +214,7 @@ def _ordered(base: Method, name: str) -> Method:
         module=__name__,
         first_stage=_first_stage(base.first_stage),
         reports=True,
+        knowledge=False,
         base=base,
     )
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from sdcd.data.knowledge import Knowledge
 from sdcd.errors import MethodFailure
 from sdcd.estimator.pruning import DEFAULTS, RANGES, Pruned, prune
 from sdcd.graphs import consistent_extension, dag_trim, is_acyclic
@@ -141,6 +142,8 @@ def _pruned(base: Method, name: str) -> Method:
     def fit(X, intervened, names, seed, **params) -> Graph:
         own = {key: params.pop(_PREFIX + key) for key in DEFAULTS}
         graph = base.fit(X, intervened, names, seed, **params)
+        if params.get("knowledge"):
+            own["keep"] = Knowledge.of(params["knowledge"], names).required
         return prune_graph(graph, X, intervened, seed=seed, **own)
 
     if hasattr(base.fit, "spec"):

@@ -7,6 +7,7 @@ They differ in :data:`DIFFERENCES` only; everything else is the default of
 import inspect
 from types import MappingProxyType
 
+from sdcd.data.knowledge import Knowledge
 from sdcd.estimator import SDCD, StageOne, gather
 from sdcd.estimator.estimator import RANGES
 from sdcd.methods.contract import FirstStage, Graph, Part, register
@@ -77,11 +78,16 @@ def _register(name: str) -> None:
         source=_SOURCES[name],
         first_stage=FirstStage(fit_stage_1, _stage_1_parameters),
         reports=True,
+        knowledge=True,
     )
-    def fit(X, intervened, names, seed, *, first_stage=(), progress=False, **params) -> Graph:
+    def fit(
+        X, intervened, names, seed, *, first_stage=(), progress=False, knowledge=None, **params
+    ) -> Graph:
         stage_1 = gather([StageOne.load(path) for path in first_stage]) if first_stage else None
         model = SDCD(seed=seed, progress=progress, **params)
-        return graph_of(model.fit(X, intervened, stage_1=stage_1))
+        known = Knowledge.of(knowledge, names) if knowledge else None
+        masks = {"forbidden": known.forbidden, "required": known.required} if known else {}
+        return graph_of(model.fit(X, intervened, stage_1=stage_1, **masks))
 
 
 def fit_stage_1(X, intervened, names, seed, targets, **params) -> Part:
@@ -92,6 +98,8 @@ def fit_stage_1(X, intervened, names, seed, targets, **params) -> Part:
 
 
 def _stage_1_parameters(params) -> dict:
+    if "knowledge" in params:
+        return {}
     return {name: params[name] for name in SDCD(**params).stage_1_params() if name in params}
 
 

@@ -1,0 +1,178 @@
+"""A table as a biologist has it: what is left out, what is said, and what is never assumed."""
+
+import numpy as np
+import pytest
+
+from sdcd.cli import main
+from sdcd.data.dataset import describe_dataset, read_dataset
+from sdcd.data.own_data import TableOptions, looks_like_counts
+from sdcd.errors import InputError
+
+N = 120
+
+
+def write(path, labels, names=("A", "B", "C"), X=None):
+    X = np.random.default_rng(0).normal(5, 1, (N, len(names))) if X is None else X
+    rows = [",".join(f"{x:.5f}" for x in row) for row in X]
+    lines = [f'{row},"{label}"' for row, label in zip(rows, labels, strict=True)]
+    path.write_text("\n".join([",".join([*names, "guide"]), *lines]) + "\n")
+    return path
+
+
+def labels(*last):
+    return ["ctrl"] * (N - 40) + ["A"] * (40 - len(last)) + [*last]
+
+
+def read(path, **options):
+    return describe_dataset(path, TableOptions(perturbation_column="guide", **options))
+
+
+def refused(path, **options):
+    with pytest.raises(InputError) as caught:
+        read(path, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("label", "separator", "targets"),
+    [("A+ctrl", "+", [0]), ("A_B", "_", [0, 1]), ("A || C", "||", [0, 2]), ("ctrl+B", "+", [1])],
+)
+def test_labels_of_several_targets(tmp_path, label, separator, targets):
+    found = read(write(tmp_path / "x.csv", labels(label)), separator=separator)
+    assert np.flatnonzero(found.dataset.intervened[-1]).tolist() == targets
+
+
+def test_rows_whose_target_was_not_measured_are_never_controls(tmp_path):
+    path = write(tmp_path / "x.csv", labels("Z", "Z", "A,Z"))
+    message = refused(path)
+    assert "unknown perturbation label 'Z'" in message and "--control" not in message
+    assert "3 rows have such labels ('Z' 2, 'A,Z' 1): --drop-unmeasured" in message
+    found = read(path, drop_unmeasured=True)
+    assert found.dataset.n == N - 3
+    assert found.left_out == ["3 rows with targets that are no variable: 'Z' 2, 'A,Z' 1"]
+    # The rows that stay keep their own labels.
+    assert found.dataset.intervened[:, 0].sum() == 37
+    assert "left out: 3 rows with targets" in found.summary()[1]
+
+
+def test_a_label_can_be_left_out(tmp_path):
+    path = write(tmp_path / "x.csv", labels("odd", "odd"))
+    found = read(path, drop_labels=("odd",))
+    assert found.dataset.n == N - 2 and found.left_out == ["2 rows by --drop-label: 'odd' 2"]
+    assert "no row has the label 'ood' of --drop-label (did you mean 'odd'?)" in refused(
+        path, drop_labels=("ood",)
+    )
+
+
+@pytest.mark.parametrize("label", ["", "NA", "nan", "None"])
+def test_rows_without_a_label_are_a_choice(tmp_path, label):
+    path = write(tmp_path / "x.csv", labels(label, label))
+    assert "no label, as in 2 row(s)" in refused(path)
+    kept = read(path, unlabelled="control")
+    assert kept.dataset.n == N and not kept.dataset.intervened[-2:].any()
+    dropped = read(path, unlabelled="drop")
+    assert dropped.dataset.n == N - 2 and dropped.left_out == ["2 rows without a label"]
+
+
+def test_no_unperturbed_row_is_said(tmp_path):
+    path = write(tmp_path / "x.csv", ["A", "B", "C"] * (N // 3))
+    assert any("no row is unperturbed" in warning for warning in read(path).warnings)
+    everything = write(tmp_path / "y.csv", ["Z"] * N)
+    assert "no row is left (120 rows with targets" in refused(everything, drop_unmeasured=True)
+
+
+def test_counts_are_said_and_can_be_normalised(tmp_path):
+    X = np.random.default_rng(0).poisson(20, (N, 3)).astype(float)
+    path = write(tmp_path / "x.csv", labels(), X=X)
+    (warning,) = read(path).warnings
+    assert warning.startswith("the values are whole numbers, as raw counts are")
+    found = describe_dataset(
+        path, TableOptions(perturbation_column="guide", normalise=True), standardise="no"
+    )
+    totals = X.sum(axis=1, keepdims=True)
+    expected = np.log1p(X / totals * np.median(totals))
+    np.testing.assert_allclose(found.dataset.X, expected, rtol=1e-6)
+    assert found.warnings == []
+    assert not looks_like_counts(X > 20) and not looks_like_counts(X - 50)
+    negative = write(tmp_path / "y.csv", labels(), X=X - 50)
+    assert "negative values, expected counts for --normalise" in refused(negative, normalise=True)
+
+
+def test_constant_columns_are_all_named_and_can_be_left_out(tmp_path):
+    X = np.random.default_rng(0).normal(size=(N, 6))
+    X[:, [1, 4]], X[:, 5] = 2.0, 0.0
+    X[:3, 5] = 1.0
+    names = ("A", "B", "C", "D", "E", "F")
+    path = write(tmp_path / "x.csv", labels(), names, X)
+    assert "2 constant columns: 'B', 'E' (the first 2 in all rows)" in refused(path)
+    found = read(path, drop_constant=True)
+    assert found.dataset.names == ("A", "C", "D")
+    assert found.left_out == ["3 (nearly) constant columns: B, E, F"]
+    X[:, [1, 4]] = np.random.default_rng(1).normal(size=(N, 2))
+    (warning,) = read(write(tmp_path / "y.csv", labels(), names, X)).warnings
+    assert warning.startswith("1 nearly constant columns") and ": F; --drop-constant" in warning
+
+
+def test_rows_that_perturb_a_column_that_was_left_out_are_not_controls(tmp_path):
+    X = np.random.default_rng(0).normal(size=(N, 4))
+    X[:, 3] = 0.0
+    path = write(tmp_path / "x.csv", labels(*["D"] * 9), ("A", "B", "C", "D"), X)
+    message = refused(path, drop_constant=True)
+    assert "unknown perturbation label 'D' (left out)" in message and "'D' 9" in message
+    found = read(path, drop_constant=True, drop_unmeasured=True)
+    assert found.dataset.names == ("A", "B", "C") and found.dataset.n == N - 9
+    assert found.dataset.intervened.sum() == 31
+
+
+def screen(path, write_as):
+    import anndata
+    import pandas as pd
+
+    X = np.random.default_rng(0).poisson(5, (N, 3)).astype(np.float32)
+    data = anndata.AnnData(
+        np.log1p(X),
+        obs=pd.DataFrame({"guide": labels()}, index=[f"c{r}" for r in range(N)]),
+        var=pd.DataFrame(index=["A", "B", "C"]),
+        layers={"counts": X},
+    )
+    data.raw = data.copy()
+    getattr(data, write_as)(path)
+    return path, X
+
+
+@pytest.mark.parametrize(("name", "write_as"), [("x.h5ad", "write_h5ad"), ("x.zarr", "write_zarr")])
+def test_layers_raw_and_zarr(tmp_path, name, write_as):
+    path, X = screen(tmp_path / name, write_as)
+    how = {"perturbation_column": "guide", "standardise": "no"}
+    np.testing.assert_array_equal(read_dataset(path, **how).X, np.log1p(X))
+    np.testing.assert_array_equal(read_dataset(path, layer="raw", **how).X, np.log1p(X))
+    counts = describe_dataset(path, TableOptions(perturbation_column="guide", layer="counts"))
+    assert "(layers here: counts, raw)" in counts.warnings[0]
+    assert counts.dataset.intervened[:, 0].sum() == 40
+    assert "no layer 'count', expected one of counts, raw" in refused(path, layer="count")
+    assert "--layer is for .h5ad and .zarr" in refused(
+        write(tmp_path / "y.csv", labels()), layer="counts"
+    )
+
+
+def test_the_scale_is_that_of_the_rows_that_stay(tmp_path):
+    found = read(write(tmp_path / "x.csv", labels("Z")), drop_unmeasured=True)
+    raw = read_dataset(
+        tmp_path / "x.csv", perturbation_column="guide", drop_unmeasured=True, standardise="no"
+    ).X
+    np.testing.assert_allclose(found.mean, raw.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(found.sd, raw.std(axis=0, ddof=1), rtol=1e-4)
+    np.testing.assert_allclose(found.dataset.X.mean(axis=0), 0, atol=1e-6)
+
+
+def test_the_command_says_what_it_read(tmp_path, capsys):
+    path = write(tmp_path / "x.csv", labels("Z", "Z"))
+    how = ["--perturbation-column", "guide", "--drop-unmeasured", "--method", "GIES"]
+    out = ["--no-picture", "-o", str(tmp_path / "fit.npz")]
+    assert main(["fit", str(path), *how, *out]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        f"GIES on {path}: 3 variables, 118 rows, 38 of them perturbed",
+        "perturbed variables: 1, with rows: A 38",
+        "left out: 2 rows with targets that are no variable: 'Z' 2",
+    ]
