@@ -98,7 +98,8 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
     outputs.expect([out, out.with_suffix(".json"), *views, *logs], [options.file, *known])
     settings = dict(options.settings or [])
     chosen = method(options.method)
-    chosen.parameters({**settings, "knowledge": known})
+    # Refused at once by a method that cannot; what the files say follows when names are known.
+    chosen.parameters({**settings, "knowledge": {"forbid": []} if known else None})
     source = Path(options.file)
     read = read_described(options, source)
     require_kind(chosen, read.dataset, source)
