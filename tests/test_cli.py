@@ -336,9 +336,15 @@ def test_columns_that_do_not_say_which_end_is_which_are_refused(tmp_path):
 
 def test_the_example_of_the_proteins_runs(tmp_path, capsys):
     fit = tmp_path / "fit.npz"
-    source = EXAMPLES / "sachs" / "data.csv"
-    code, _, err = run(capsys, "fit", source, *FAST, "-o", fit)
-    assert code == 0 and err.endswith("11 variables, 7466 rows, 0 of them perturbed\n")
+    source = EXAMPLES / "sachs" / "interventional.csv"
+    how = ["--perturbation-column", "perturbed"]
+    code, _, err = run(capsys, "fit", source, *how, *FAST, "-o", fit)
+    assert code == 2 and "row 2, column 'perturbed': no label, as in 1755 row(s)" in err
+    how += ["--unlabelled", "control"]
+    code, _, err = run(capsys, "fit", source, *how, *FAST, "-o", fit)
+    assert code == 0 and "11 variables, 5846 rows, 4091 of them perturbed\n" in err
+    listed = "pakts473 911, PIP3 848, PIP2 810, pmek 799, PKC 723"
+    assert f"perturbed variables: 5, with rows: {listed}\n" in err
     truth = EXAMPLES / "sachs" / "consensus_edges.csv"
     code, out, _ = run(capsys, "score", fit, "--truth", truth)
     scores = json.loads(out)
