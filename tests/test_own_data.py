@@ -176,3 +176,27 @@ def test_the_command_says_what_it_read(tmp_path, capsys):
         "perturbed variables: 1, with rows: A 38",
         "left out: 2 rows with targets that are no variable: 'Z' 2",
     ]
+
+
+def test_truth_files_as_they_come(tmp_path, capsys):
+    import json
+
+    np.savez(
+        tmp_path / "fit.npz",
+        adjacency=np.array([[0, 1, 0], [0, 0, 0], [0, 0, 0]]),
+        names=np.array(["A", "B", "C"]),
+    )
+    truth = tmp_path / "truth.csv"
+    truth.write_text("Gene1,Gene2,Type\nB,A,+\nC,B,-\nC,C,+\nZ,A,+\nY,Z,+\n")
+    command = ["score", str(tmp_path / "fit.npz"), "--truth", str(truth)]
+    assert main(command) == 2
+    assert "row 4: an edge from 'C' to itself" in capsys.readouterr().err
+    assert main([*command, "--restrict"]) == 0
+    out, err = capsys.readouterr()
+    said = "2 edges with an end that is no variable; 1 edges from a variable to itself"
+    assert err == f"left out of {truth}: {said}\n"
+    directed = json.loads(out)
+    assert (directed["shd"], directed["precision"], directed["recall"]) == (2, 0.0, 0.0)
+    assert main([*command, "--restrict", "--undirected"]) == 0
+    pairs = json.loads(capsys.readouterr().out)
+    assert (pairs["shd"], pairs["precision"], pairs["recall"]) == (1, 1.0, 0.5)

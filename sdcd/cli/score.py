@@ -5,7 +5,9 @@ import json
 import math
 from pathlib import Path
 
-from sdcd.cli._files import Outputs, say
+import numpy as np
+
+from sdcd.cli._files import Outputs, note, say
 from sdcd.errors import InputError
 
 SCORES = (
@@ -39,6 +41,13 @@ def add(command) -> None:
     ).add_argument
     add("fit", metavar="FIT.npz", help="as 'sdcd fit' writes it")
     add("--truth", required=True, metavar="FILE", help="a data set with its graph, or edges (.csv)")
+    add("--undirected", action="store_true", help="compare pairs, whatever their direction")
+    add(
+        "--restrict",
+        action="store_true",
+        help="leave edges out of the list that are from a variable to itself or have an end that "
+        "the fit does not have, and say how many",
+    )
 
 
 def _score(options: argparse.Namespace, outputs: Outputs) -> int:
@@ -50,19 +59,32 @@ def _score(options: argparse.Namespace, outputs: Outputs) -> int:
         scores = dict.fromkeys(SCORES)
     else:
         names = graph.arrays["names"].tolist()
-        scores = score(graph.adjacency, graph.weights, _truth(Path(options.truth), names))
+        truth = _truth(Path(options.truth), names, options.restrict)
+        adjacency, weights = graph.adjacency, graph.weights
+        if options.undirected:
+            truth, adjacency, weights = map(_undirected, (truth, adjacency, weights))
+        scores = score(adjacency, weights, truth)
     plain = {key: _json_number(scores[key]) for key in SCORES}
     say(json.dumps(plain, indent=2))
     return 0
 
 
-def _truth(path: Path, names: list[str]):
+def _undirected(matrix):
+    """Each pair once, with the larger of its two entries: the upper triangle."""
+    return None if matrix is None else np.triu(np.maximum(matrix, matrix.T), 1)
+
+
+def _truth(path: Path, names: list[str], restrict: bool):
     """The true adjacency over ``names``, in their order."""
     from sdcd.data.dataset import read_dataset
     from sdcd.data.edges import read_edges
 
     if path.suffix == ".csv":
-        return read_edges(path, names)[0]
+        left_out = [] if restrict else None
+        truth = read_edges(path, names, left_out=left_out)[0]
+        if left_out:
+            note(f"left out of {path}: {'; '.join(left_out)}")
+        return truth
     if path.suffix != ".npz":
         raise InputError(f"{path}: expected a data set (.npz) or a list of edges (.csv)")
     dataset = read_dataset(path)

@@ -11,8 +11,8 @@ from sdcd.errors import InputError
 from sdcd.files import atomic_path
 
 COLUMNS = ("parent", "child", "weight")
-ENDS = (COLUMNS[:2], ("from", "to"), ("source", "target"), ("cause", "effect"))
-"""What the columns of an edge's ends may be called: from, then to."""
+ENDS = (COLUMNS[:2], ("from", "to"), ("source", "target"), ("cause", "effect"), ("gene1", "gene2"))
+"""What the columns of an edge's ends may be called, in any case: from, then to."""
 
 
 def edge_list(
@@ -60,17 +60,22 @@ def write_edges(
             writer.writerow([names[i], names[j], *cells])
 
 
-def read_edges(path: str | Path, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None]:
+def read_edges(
+    path: str | Path, names: Sequence[str], *, left_out: list[str] | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
     """Read a list of edges.
 
     Parameters
     ----------
     path : path
         ``.csv`` with a header. Its columns are called ``parent``, ``child`` and perhaps
-        ``weight``, in any order; ``from, to``, ``source, target`` and ``cause, effect`` are
-        understood too.
+        ``weight``, in any order; ``from, to``, ``source, target``, ``cause, effect`` and
+        ``Gene1, Gene2`` are understood too. Other columns are not looked at.
     names : sequence of d str
         All variables; those without an edge are not in the file.
+    left_out : list of str, optional
+        If given, edges with an end that is no variable, and from a variable to itself, are left out
+        and counted here in words, instead of refused.
 
     Returns
     -------
@@ -85,7 +90,7 @@ def read_edges(path: str | Path, names: Sequence[str]) -> tuple[np.ndarray, np.n
         If the file is missing, is not such a list, or names something that is no variable.
     """
     path = Path(path)
-    return edges_from_rows(path, read_rows(path), names)
+    return edges_from_rows(path, read_rows(path), names, left_out)
 
 
 def read_rows(path: Path) -> list[tuple[int, list[str]]]:
@@ -111,28 +116,40 @@ def read_rows(path: Path) -> list[tuple[int, list[str]]]:
 
 
 def edges_from_rows(
-    path: Path, rows: list[tuple[int, list[str]]], names: Sequence[str]
+    path: Path,
+    rows: list[tuple[int, list[str]]],
+    names: Sequence[str],
+    left_out: list[str] | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """The graph in the rows of a list of edges; see :func:`read_edges`."""
     _, header = rows[0]
+    title, header = header, [name.lower() for name in header]
     found = [pair for pair in ENDS if set(pair) <= set(header)]
     if not found:
         raise InputError(
-            f"{path}: row 1: columns {', '.join(header)}, expected parent, child and perhaps weight"
+            f"{path}: row 1: columns {', '.join(title)}, expected parent, child and perhaps weight"
         )
     parent, child = (header.index(name) for name in found[0])
     weight = header.index("weight") if "weight" in header else None
     index = {name: j for j, name in enumerate(names)}
     adjacency = np.zeros((len(names), len(names)), dtype=np.int8)
     weights = np.zeros(adjacency.shape) if weight is not None else None
+    unmeasured = loops = 0
     for line, cells in rows[1:]:
         if len(cells) != len(header):
             raise InputError(f"{path}: row {line}: {len(cells)} cells, expected {len(header)}")
+        if left_out is not None:
+            if not {cells[parent], cells[child]} <= index.keys():
+                unmeasured += 1
+                continue
+            if cells[parent] == cells[child]:
+                loops += 1
+                continue
         for position in (parent, child):
             if cells[position] not in index:
                 shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
                 raise InputError(
-                    f"{path}: row {line}, column {header[position]!r}: {cells[position]!r} is no "
+                    f"{path}: row {line}, column {title[position]!r}: {cells[position]!r} is no "
                     f"variable (variables: {shown})"
                 )
         edge = index[cells[parent]], index[cells[child]]
@@ -144,6 +161,10 @@ def edges_from_rows(
                 weights = None
                 continue
             weights[edge] = number(path, cells[weight], line, "weight")
+    if unmeasured:
+        left_out.append(f"{unmeasured} edges with an end that is no variable")
+    if loops:
+        left_out.append(f"{loops} edges from a variable to itself")
     return adjacency, weights
 
 
