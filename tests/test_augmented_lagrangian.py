@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sdcd.baselines.dcdi.augmented_lagrangian import (
+from sdcd.baselines.dcdi_models.augmented_lagrangian import (
     ORIGINAL,
     PORT,
     AugmentedLagrangian,
@@ -15,7 +15,7 @@ from sdcd.baselines.dcdi.augmented_lagrangian import (
     minimise_by_steps,
     split,
 )
-from sdcd.baselines.dcdi.networks import Parameters, RMSprop
+from sdcd.baselines.dcdi_models.networks import Parameters, RMSprop
 from sdcd.errors import InputError, MethodFailure
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from sdcd.baselines.dcdi.augmented_lagrangian import PORT, AugmentedLagrangian, Rows
-from sdcd.baselines.dcdi.factor_graph import DCDFG, largest_confident_dag
-from sdcd.baselines.dcdi.kernels import LANES, draw_roles, fill_uniform
-from sdcd.baselines.dcdi.networks import RMSprop, generator_state
+from sdcd.baselines.dcdi_models.augmented_lagrangian import PORT, AugmentedLagrangian, Rows
+from sdcd.baselines.dcdi_models.factor_graph import DCDFG, largest_confident_dag
+from sdcd.baselines.dcdi_models.kernels import LANES, draw_roles, fill_uniform
+from sdcd.baselines.dcdi_models.networks import RMSprop, generator_state
 from sdcd.errors import InputError
 from sdcd.graphs import is_acyclic
 from sdcd.methods.registry import method

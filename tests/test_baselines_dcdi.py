@@ -9,14 +9,14 @@ import pytest
 import torch
 from scipy.linalg import expm as scipy_expm
 
-from sdcd.baselines.dcdi.augmented_lagrangian import (
+from sdcd.baselines.dcdi_models.augmented_lagrangian import (
     PORT,
     AugmentedLagrangian,
     Rows,
     minimise_by_epochs,
     split,
 )
-from sdcd.baselines.dcdi.kernels import (
+from sdcd.baselines.dcdi_models.kernels import (
     LANES,
     draw_edges,
     edge_probabilities,
@@ -24,8 +24,8 @@ from sdcd.baselines.dcdi.kernels import (
     exponential_constraint,
     fill_uniform,
 )
-from sdcd.baselines.dcdi.model import DCDI, Gaussian, SigmoidalFlow
-from sdcd.baselines.dcdi.networks import RMSprop, generator_state
+from sdcd.baselines.dcdi_models.model import DCDI, Gaussian, SigmoidalFlow
+from sdcd.baselines.dcdi_models.networks import RMSprop, generator_state
 from sdcd.errors import InputError, MethodFailure
 from sdcd.methods.registry import method
 

@@ -100,7 +100,7 @@ def nowhere(*args, **kwargs):
 caching.FunctionCache.__init__ = nowhere
 from sdcd.compiled import compiled
 assert compiled(fastmath=True)(lambda x: 2 * x)(4) == 8
-from sdcd.baselines.dcdi.kernels import expm
+from sdcd.baselines.dcdi_models.kernels import expm
 import numpy as np
 assert np.allclose(expm(np.zeros((2, 2))), np.eye(2))
 """

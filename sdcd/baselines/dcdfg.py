@@ -58,8 +58,8 @@ def fit(
     """
     import torch
 
-    from sdcd.baselines.dcdi import augmented_lagrangian as al
-    from sdcd.baselines.dcdi.factor_graph import DCDFG, largest_confident_dag
+    from sdcd.baselines.dcdi_models import augmented_lagrangian as al
+    from sdcd.baselines.dcdi_models.factor_graph import DCDFG, largest_confident_dag
     from sdcd.graphs import is_acyclic
 
     if dtype not in ("float32", "float64"):

@@ -1,7 +1,8 @@
 """Every method by name.
 
 SDCD and its variants, the baselines (each module of :mod:`sdcd.baselines` without a leading
-underscore), then each of them with held-out pruning, and with the search over orders, after it.
+underscore; its folders hold what several methods share), then each of them with held-out pruning,
+and with the search over orders, after it.
 """
 
 import importlib
@@ -39,5 +40,5 @@ def _discover() -> None:
     importlib.import_module("sdcd.methods.variants")
     baselines = importlib.import_module("sdcd.baselines")
     for module in sorted(pkgutil.iter_modules(baselines.__path__), key=lambda m: m.name):
-        if not module.name.startswith("_"):
+        if not module.name.startswith("_") and not module.ispkg:
             importlib.import_module(f"sdcd.baselines.{module.name}")

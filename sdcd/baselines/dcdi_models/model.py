@@ -21,7 +21,7 @@ is the rational function of u
 So no logarithm is ever taken, and a draw costs one uniform.
 
 Inside, edges are stored as [child, parent]. What is computed for a batch, and its gradient, is in
-:mod:`sdcd.baselines.dcdi.kernels`.
+:mod:`sdcd.baselines.dcdi_models.kernels`.
 """
 
 from typing import Protocol
@@ -29,9 +29,15 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from sdcd.baselines.dcdi import kernels
-from sdcd.baselines.dcdi.augmented_lagrangian import AugmentedLagrangian, Rows
-from sdcd.baselines.dcdi.networks import Networks, Parameters, RMSprop, generator_state, workspace
+from sdcd.baselines.dcdi_models import kernels
+from sdcd.baselines.dcdi_models.augmented_lagrangian import AugmentedLagrangian, Rows
+from sdcd.baselines.dcdi_models.networks import (
+    Networks,
+    Parameters,
+    RMSprop,
+    generator_state,
+    workspace,
+)
 from sdcd.errors import MethodFailure
 
 INITIAL_LOGIT = 5.0

@@ -20,8 +20,8 @@ from typing import Literal, Protocol
 import numpy as np
 import torch
 
-from sdcd.baselines.dcdi.kernels import Data
-from sdcd.baselines.dcdi.networks import Parameters, RMSprop
+from sdcd.baselines.dcdi_models.kernels import Data
+from sdcd.baselines.dcdi_models.networks import Parameters, RMSprop
 from sdcd.errors import InputError, MethodFailure
 
 TOLERANCE = 1e-4

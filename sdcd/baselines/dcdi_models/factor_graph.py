@@ -18,9 +18,9 @@ Inside, roles are stored as [module, variable, role], role 0 feeding, 1 being fe
 import numpy as np
 import torch
 
-from sdcd.baselines.dcdi import kernels
-from sdcd.baselines.dcdi.augmented_lagrangian import AugmentedLagrangian, Rows
-from sdcd.baselines.dcdi.networks import (
+from sdcd.baselines.dcdi_models import kernels
+from sdcd.baselines.dcdi_models.augmented_lagrangian import AugmentedLagrangian, Rows
+from sdcd.baselines.dcdi_models.networks import (
     Networks,
     Parameters,
     RMSprop,

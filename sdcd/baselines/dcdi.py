@@ -1,14 +1,9 @@
 """DCDI-G and DCDI-DSF: Brouillard et al., "Differentiable Causal Discovery from Interventional
 Data", 2020.
 
-Where what stands:
-
-``__init__``              the two methods, their settings as run, and what of a fit is returned
-``model``                 the objective, the masks, the densities of DCDI-G and DCDI-DSF
-``augmented_lagrangian``  when the multipliers grow, the two training loops, their stopping rules
-``factor_graph``          the objective of DCD-FG, which shares the rest; the method is ``..dcdfg``
-``networks``              parameters, networks' shapes, RMSprop
-``kernels``               all that is compiled: draws, losses and gradients of batches, tr exp
+The two methods, their settings as run, and what of a fit is returned. The objective, the masks and
+the densities are in :mod:`sdcd.baselines.dcdi_models.model`, the training loops and the multipliers
+in :mod:`sdcd.baselines.dcdi_models.augmented_lagrangian`.
 """
 
 from sdcd.errors import InputError
@@ -59,7 +54,7 @@ def fit_gaussian(X, intervened, names, seed, *, controller, dtype, **settings) -
         ``overflow``: the constraint's constant is not finite (float32: from d = 90 on);
         ``nan``: a parameter stopped being finite (float32: at d = 50, when mu is infinite).
     """
-    from sdcd.baselines.dcdi.model import Gaussian
+    from sdcd.baselines.dcdi_models.model import Gaussian
 
     return _fit(Gaussian(), X, intervened, seed, controller, dtype, **settings)
 
@@ -77,7 +72,7 @@ def fit_flow(X, intervened, names, seed, *, controller, dtype, **settings) -> Gr
     Parameters and failures as of DCDI-G, but by default the published DCDI's ``controller``
     "original" and ``dtype`` "float64".
     """
-    from sdcd.baselines.dcdi.model import SigmoidalFlow
+    from sdcd.baselines.dcdi_models.model import SigmoidalFlow
 
     return _fit(SigmoidalFlow(), X, intervened, seed, controller, dtype, **settings)
 
@@ -105,8 +100,8 @@ def _fit(
     """
     import torch
 
-    from sdcd.baselines.dcdi import augmented_lagrangian as al
-    from sdcd.baselines.dcdi.model import DCDI
+    from sdcd.baselines.dcdi_models import augmented_lagrangian as al
+    from sdcd.baselines.dcdi_models.model import DCDI
     from sdcd.graphs import is_acyclic
 
     if controller not in ("port", "original"):

@@ -1,7 +1,7 @@
 """Parameters side by side in one vector, the shapes of small networks, and RMSprop.
 
 Networks are perceptrons with leaky ReLU after every layer but the last. Their gradients are written
-out in :mod:`sdcd.baselines.dcdi.kernels`; the tests hold each against autograd.
+out in :mod:`sdcd.baselines.dcdi_models.kernels`; the tests hold each against autograd.
 """
 
 import math
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from sdcd.baselines.dcdi import kernels
+from sdcd.baselines.dcdi_models import kernels
 
 GAIN = math.sqrt(2 / (1 + kernels.SLOPE**2))
 """Gain that belongs to this leaky ReLU in Xavier's initialisation."""
