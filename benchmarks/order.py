@@ -27,8 +27,8 @@ from sdcd.errors import MethodFailure
 from sdcd.estimator.ordered import Settings, learn
 from sdcd.files import atomic_path
 from sdcd.graphs import topological_order
+from sdcd.methods.dag import as_dag
 from sdcd.methods.ordered import undetermined, warm_up
-from sdcd.methods.pruned import as_dag
 from sdcd.metrics import score
 
 ROOT = Path(__file__).resolve().parents[1]

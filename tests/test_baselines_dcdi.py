@@ -443,7 +443,9 @@ def test_infinite_penalty_weight_ends_the_run_in_float32_but_not_in_float64():
 )
 def test_unknown_choices_are_input_errors(settings):
     X, intervened = collider(20)
-    with pytest.raises(InputError, match=r"expected 'float32'|expected 'port'"):
+    with pytest.raises(
+        InputError, match=r"expected one of float32, float64|expected one of port, original"
+    ):
         run("DCDI-G", X, intervened, **settings)
 
 

@@ -18,7 +18,8 @@ from sdcd.fits.fingerprint import closure
 from sdcd.fits.provenance import code_of
 from sdcd.graphs import is_acyclic
 from sdcd.methods import Graph, register
-from sdcd.methods.pruned import OWN_NAMES, SUFFIX, as_dag, ranked
+from sdcd.methods.dag import as_dag
+from sdcd.methods.pruned import OWN_NAMES, SUFFIX, ranked
 from sdcd.methods.registry import method, methods
 
 

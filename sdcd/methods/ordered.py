@@ -16,8 +16,7 @@ from sdcd.estimator.order_graph import GraphRules
 from sdcd.estimator.ordered import Ordered, Settings, learn, left_beside
 from sdcd.graphs import topological_order
 from sdcd.methods.contract import FirstStage, Graph, Method
-from sdcd.methods.pruned import as_dag
-from sdcd.methods.pruned import base_of as pruned_base_of
+from sdcd.methods.dag import as_dag
 from sdcd.parameters import flag, integer, number, one_of
 
 SUFFIX = "+order"
@@ -75,7 +74,8 @@ def ordered_methods(known: Mapping[str, Method]) -> dict[str, Method]:
     """The ordered twins of all methods in ``known``, those with a name of their own first."""
     names = {name: base for name, base in OWN_NAMES.items() if base in known}
     for name in known:
-        if base_of(name) is None and pruned_base_of(name) is None:
+        # Not after a twin of another kind, such as NAME+prune.
+        if "+" not in name and base_of(name) is None:
             names[name + SUFFIX] = name
     return {name: _ordered(known[base], name) for name, base in names.items()}
 
@@ -98,7 +98,7 @@ def order_graph(
     Parameters
     ----------
     graph : Graph
-        Made a DAG first by :func:`sdcd.methods.pruned.as_dag`, where it is none. Candidates to
+        Made a DAG first by :func:`sdcd.methods.dag.as_dag`, where it is none. Candidates to
         start with are its edges, and those of the array ``selected`` if it has one (SDCD: the
         edges that stage 1 left).
     X, intervened, seed

@@ -12,10 +12,9 @@ from types import MappingProxyType
 import numpy as np
 
 from sdcd.data.knowledge import Knowledge
-from sdcd.errors import MethodFailure
 from sdcd.estimator.pruning import DEFAULTS, RANGES, Pruned, prune
-from sdcd.graphs import consistent_extension, dag_trim, is_acyclic
 from sdcd.methods.contract import FirstStage, Graph, Method
+from sdcd.methods.dag import as_dag
 
 SUFFIX = "+prune"
 """Of a method's name, with pruning after it."""
@@ -42,37 +41,6 @@ def pruned_methods(known: Mapping[str, Method]) -> dict[str, Method]:
     return {name: _pruned(known[base], name) for name, base in names.items()}
 
 
-def as_dag(graph: Graph) -> np.ndarray:
-    """The DAG that pruning starts from: the graph itself, if it is one.
-
-    Otherwise, with weights, its edges in decreasing order of weight, except those that would close
-    a cycle (:func:`sdcd.graphs.dag_trim`); without, a DAG of the class that it stands for
-    (:func:`sdcd.graphs.consistent_extension`).
-
-    Returns
-    -------
-    int8 (d, d)
-
-    Raises
-    ------
-    MethodFailure
-        ``error`` if a graph without weights has cycles that no choice of directions avoids.
-    """
-    A = graph.adjacency
-    if is_acyclic(A):
-        return A
-    if graph.weights is not None:
-        return dag_trim(np.abs(graph.weights) * (A != 0), threshold=0.0)
-    extension = consistent_extension(A)
-    if extension is None:
-        raise MethodFailure(
-            "error",
-            f"the graph ({np.count_nonzero(A)} edges) stands for no DAG and has no weights "
-            "by which to make it one, so it cannot be pruned",
-        )
-    return extension
-
-
 def ranked(result: Pruned, weights: np.ndarray | None) -> np.ndarray:
     """Weights that rank the edges which stay above all other pairs.
 
@@ -97,7 +65,7 @@ def prune_graph(
     Parameters
     ----------
     graph : Graph
-        Made a DAG first by :func:`as_dag`, where it is none.
+        Made a DAG first by :func:`sdcd.methods.dag.as_dag`, where it is none.
     X, intervened, seed, **settings
         As :func:`sdcd.estimator.pruning.prune` takes them.
 
@@ -110,7 +78,7 @@ def prune_graph(
     Raises
     ------
     MethodFailure
-        As :func:`as_dag` and :func:`sdcd.estimator.pruning.prune` do.
+        As :func:`sdcd.methods.dag.as_dag` and :func:`sdcd.estimator.pruning.prune` do.
     """
     before = as_dag(graph)
     start = time.perf_counter()
