@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+from sdcd.baselines._additive_pruning import centred_splines
 from sdcd.baselines.cam import causal_order
-from sdcd.baselines.score import _centred_splines
 from sdcd.errors import MethodFailure
 from sdcd.graphs import is_acyclic
 from sdcd.methods.registry import method
@@ -38,7 +38,7 @@ def greedy_by_refitting(X, splines):
     """The same search, every additive model fitted anew by least squares."""
     d = X.shape[1]
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    bases = [_centred_splines(X[:, j], splines) for j in range(d)]
+    bases = [centred_splines(X[:, j], splines) for j in range(d)]
 
     def log_sd(child, parents):
         if not parents:

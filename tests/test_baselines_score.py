@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sdcd.baselines import score
+from sdcd.baselines._additive_pruning import centred_splines, prune
 from sdcd.graphs import is_acyclic
 from sdcd.methods.registry import method
 
@@ -65,12 +66,10 @@ def test_partial_f_test_equals_dropping_the_block_and_refitting():
     X = chain().astype(np.float64)
     n = len(X)
     order = np.array([1, 2, 0])
-    weights = score.prune(X, order, 10, 0.001)
+    weights = prune(X, order, 10, 0.001)
 
     def residual_square(parents):
-        design = np.hstack(
-            [np.ones((n, 1)), *(score._centred_splines(X[:, p], 10) for p in parents)]
-        )
+        design = np.hstack([np.ones((n, 1)), *(centred_splines(X[:, p], 10) for p in parents)])
         fitted = design @ np.linalg.lstsq(design, X[:, 0], rcond=None)[0]
         return np.sum((X[:, 0] - fitted) ** 2)
 
@@ -91,7 +90,7 @@ def test_edges_follow_the_order_and_the_cut():
 
 def test_splines_span_cubics():
     x = np.random.default_rng(4).standard_normal(500)
-    basis = score._centred_splines(x, 10)
+    basis = centred_splines(x, 10)
     assert basis.shape == (500, 9)
     target = x**3 - x
     target -= target.mean()
@@ -113,6 +112,6 @@ def test_row_limit_is_seeded():
 def test_overwhelming_evidence_stays_finite():
     x = np.random.default_rng(5).standard_normal(10_000)
     X = np.stack([x, x + 1e-3 * np.random.default_rng(6).standard_normal(10_000)], axis=1)
-    weights = score.prune(X, np.array([0, 1]), 10, 0.001)
+    weights = prune(X, np.array([0, 1]), 10, 0.001)
     assert np.isfinite(weights).all()
     assert weights[0, 1] > 1000

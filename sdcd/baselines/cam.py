@@ -66,7 +66,7 @@ def cam(
     P. Bühlmann, J. Peters, J. Ernest. CAM: causal additive models, high-dimensional order search
     and penalized regression. Annals of Statistics 42, 2014.
     """
-    from sdcd.baselines.score import prune
+    from sdcd.baselines._additive_pruning import prune
 
     constant = np.flatnonzero(np.ptp(X, axis=0) == 0)
     if constant.size:
