@@ -112,13 +112,13 @@ def causal_order(X: np.ndarray, splines: int) -> tuple[np.ndarray, np.ndarray]:
         Of the edges in the order in which they were added: growth of the log-likelihood per row,
         ``log sd_before - log sd_after`` of the child.
     """
-    from sdcd.baselines.score import _centred_splines
+    from sdcd.baselines._additive_pruning import centred_splines
     from sdcd.graphs import topological_order
 
     n, d = X.shape
     X = X.astype(np.float64)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    basis = np.hstack([_centred_splines(X[:, j], splines) for j in range(d)])
+    basis = np.hstack([centred_splines(X[:, j], splines) for j in range(d)])
     children = _Children(basis, X, splines - 1)
     most_parents = max(1, n // ROWS_PER_PARENT)
 
