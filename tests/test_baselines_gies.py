@@ -237,7 +237,7 @@ def test_repeats_published_interventional_runs(cell):
 
 @pytest.mark.slow
 def test_repeats_all_published_interventional_runs_but_one():
-    """The one depends on the rounding of covariances: benchmarks/gies.py."""
+    """The one depends on the rounding of covariances: benchmarks/greedy_search.py."""
     rows = logged("interventional")
     differ = [row for row in rows if not equals_its_log(row)]
     assert len(rows) == 60
