@@ -18,12 +18,12 @@ those in which all four numbers are the log's, ``float32_graphs`` the different 
 
 import argparse
 import csv
-import os
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from sdcd.baselines._gies_search import search, warm_up
 from sdcd.baselines.gies import gies
@@ -185,5 +185,5 @@ def main():
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    main()
+    with threadpool_limits(1):
+        main()
