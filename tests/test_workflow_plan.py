@@ -84,15 +84,14 @@ def test_scale_laptop_has_every_number_of_sdcd_up_to_50_variables():
 def test_scale_laptop_takes_a_night_on_two_cores():
     plan = plan_of(scale="laptop")
     fits = {fit for experiment in plan.experiments.values() for fit in experiment.fits()}
-    # Measured, where what is known in general is not of these settings: with fewer rows, with fewer
-    # iterations, and without weights.
-    seconds = {"SCORE": 10, "DAGMA": 70, "AVICI": 0}
     starting = 4
+    # AVICI is unavailable without its weights.
     cost = sum(
-        starting + seconds.get(method, costs.expected(method, key.d, plan.n_rows(key))[0])
+        starting + costs.expected(method, key.d, plan.n_rows(key))[0]
         for key, method in fits
+        if method != "AVICI"
     )
-    assert 8 < cost / 3600 / 2 < 10
+    assert 5 < cost / 3600 / 2 < 9
 
 
 def test_every_scale_has_a_point_of_every_study_and_the_first_experiments():
