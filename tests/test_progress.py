@@ -29,9 +29,7 @@ SECONDS = {
 def results(tmp_path, monkeypatch):
     """A run of three methods on four data sets that has just started."""
     costs = {key: (seconds, 100.0) for key, seconds in SECONDS.items()}
-    monkeypatch.setattr(
-        "sdcd.experiments.progress.expected", lambda name, d, n: costs.get((name, d))
-    )
+    monkeypatch.setattr("sdcd.fits.costs.expected", lambda name, d, n: costs.get((name, d)))
     config = {
         "scale": "s",
         "methods": ["NOTEARS", "DCDI-G", "own"],

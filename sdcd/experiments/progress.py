@@ -16,7 +16,7 @@ from pathlib import Path
 from sdcd.errors import InputError
 from sdcd.experiments.plan import Plan
 from sdcd.files import read_json, write_json
-from sdcd.fits.costs import expected
+from sdcd.fits.costs import expected_seconds
 
 PLAN_FILE = "progress.json"
 
@@ -85,9 +85,9 @@ def write_plan(plan: Plan, results: str | Path) -> None:
     for experiment in plan.experiments.values():
         for key, name in experiment.fits():
             method = plan.methods[name]
-            cost = expected(name, key.d, plan.n_rows(key))
-            seconds = None if cost is None else round(min(cost[0], method.time_limit_s), 1)
-            fits[key.name, name] = [key.name, name, seconds, method.threads]
+            seconds = expected_seconds(name, key.d, plan.n_rows(key), method.time_limit_s)
+            rounded = None if seconds is None else round(seconds, 1)
+            fits[key.name, name] = [key.name, name, rounded, method.threads]
     content = {"scale": plan.scale, "started": round(time.time(), 1), "fits": list(fits.values())}
     write_json(Path(results) / PLAN_FILE, content)
 

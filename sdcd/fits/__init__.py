@@ -7,4 +7,5 @@
 ``provenance``     the code, commit and data that a fit comes from
 ``fingerprint``    a hash of the code that a result depends on
 ``costs``          what a fit is expected to cost, and what its job asks for
+``measured``       the table of costs, written from records
 """

@@ -1,7 +1,8 @@
 """What a fit is expected to cost, and what a job that runs it asks for.
 
 ``costs.csv`` has measured or logged costs, with their source: columns ``method``, ``d``,
-``n`` (rows), ``seconds``, ``peak_rss_mb`` (10^6 bytes), ``source``.
+``n`` (rows), ``seconds``, ``peak_rss_mb`` (10^6 bytes), ``source``. Measured rows are written from
+records of fits by :mod:`sdcd.fits.measured`.
 """
 
 import csv
@@ -9,7 +10,12 @@ import itertools
 import math
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
+
+TABLE = Path(__file__).with_name("costs.csv")
+COLUMNS = ("method", "d", "n", "seconds", "peak_rss_mb", "source")
+USUAL_ROWS = 10_000
+"""Rows of the data sets whose costs are in the table."""
 
 SAFETY = 4.0
 """A first attempt may take so many times the expected seconds."""
@@ -73,6 +79,17 @@ def expected(method: str, d: int, n: int) -> tuple[float, float] | None:
     return share * seconds * rows, memory * rows
 
 
+def expected_seconds(
+    method: str, d: int, n: int, time_limit_s: float, share: float = 1.0
+) -> float | None:
+    """Seconds that a job is expected to take for its ``share`` of a fit, which its limit bounds.
+
+    ``None`` if nothing is known of the method's cost.
+    """
+    cost = expected(method, d, n)
+    return None if cost is None else min(share * cost[0], time_limit_s)
+
+
 def _before(method: str) -> tuple[str, float]:
     """The method that one with a step after it starts from, and how much longer the whole takes."""
     for suffix, share in _STEPS.items():
@@ -124,7 +141,7 @@ def _interpolated(d: int, points: list[tuple[float, float]], exponent: float) ->
 @cache
 def _table() -> dict[str, list[tuple[float, float, float, float]]]:
     table: dict[str, list] = {}
-    text = files("sdcd.fits").joinpath("costs.csv").read_text(encoding="utf-8")
+    text = TABLE.read_text(encoding="utf-8")
     for row in csv.DictReader(text.splitlines()):
         values = tuple(float(row[key]) for key in ("d", "n", "seconds", "peak_rss_mb"))
         table.setdefault(row["method"], []).append(values)

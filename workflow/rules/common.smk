@@ -17,7 +17,7 @@ import yaml
 ROOT = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from sdcd.fits.costs import allowance, expected
+from sdcd.fits.costs import allowance, expected_seconds
 from sdcd.errors import InputError
 from sdcd.exhibits import FIGURES, TABLES, available, file_stem
 from sdcd.experiments.datasets import DATASET_PATTERN, DatasetKey
@@ -163,8 +163,8 @@ def fit_allowance(wildcards, attempt):
 def fit_priority(wildcards):
     """Expected seconds of the job's fit, at most its limit; the limit where nothing is known."""
     limit = method_of(wildcards).time_limit_s
-    cost = expected(*size_of(wildcards))
-    return ceil(limit if cost is None else min(limit, share_of(wildcards) * cost[0]))
+    seconds = expected_seconds(*size_of(wildcards), limit, share_of(wildcards))
+    return ceil(limit if seconds is None else seconds)
 
 
 def size_of(wildcards):

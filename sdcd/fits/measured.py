@@ -1,0 +1,117 @@
+"""The cost table from what fits have cost: ``python -m sdcd.fits.measured RESULTS...``.
+
+Reads the records of fits (``fits/**/*.json``) in folders of results and writes their means into
+``costs.csv``, so that its measured rows are never typed.
+"""
+
+import argparse
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from sdcd.files import atomic_path, read_json
+from sdcd.fits.costs import COLUMNS, TABLE, USUAL_ROWS
+from sdcd.methods.contract import Method
+from sdcd.methods.registry import methods
+
+
+def measured(
+    records: Iterable[Mapping], known: Mapping[str, Method], rows_of: Mapping[str, int]
+) -> list[dict[str, object]]:
+    """One row for each method and d: mean seconds and largest memory of its fits.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+        Records of fits. Those count that ended well, on one thread and in one piece, with the
+        method's default settings and the table's number of rows.
+    known : mapping of str to Method
+        The methods of the table.
+    rows_of : mapping of str to int
+        Rows of a data set in the table, by method; :data:`~sdcd.fits.costs.USUAL_ROWS` elsewhere.
+    """
+    groups: dict[tuple[str, int], list[Mapping]] = {}
+    for record in records:
+        name, chosen = record.get("method"), known.get(record.get("method"))
+        if chosen is None or record.get("status") != "ok" or record.get("threads") != 1:
+            continue
+        if record.get("params") != chosen.parameters({}) or "first_stage" in record:
+            continue
+        if "targets" in record or record.get("diagnostics", {}).get("resumed_after_s"):
+            continue
+        if record.get("n_rows") == rows_of.get(name, USUAL_ROWS):
+            groups.setdefault((name, record["n_variables"]), []).append(record)
+    rows = []
+    for (name, d), group in sorted(groups.items()):
+        seconds = sum(record["seconds"] for record in group) / len(group)
+        processors = sorted({record["machine"]["cpu"] for record in group})
+        fits = "one fit" if len(group) == 1 else f"mean of {len(group)} fits"
+        rows.append(
+            {
+                "method": name,
+                "d": d,
+                "n": rows_of.get(name, USUAL_ROWS),
+                "seconds": f"{seconds:.3g}" if seconds < 1000 else f"{seconds:.0f}",
+                "peak_rss_mb": round(max(record["peak_rss_mb"] for record in group)),
+                "source": f"measured: one core of {' and '.join(processors)}, {fits}",
+            }
+        )
+    return rows
+
+
+def merged(table: Sequence[Mapping], rows: Sequence[Mapping]) -> list[Mapping]:
+    """The table with ``rows`` in place of its own of the same method and d, ordered by d.
+
+    Methods keep their order, new ones come last; all other rows, logged, assumed or measured, stay
+    as they are.
+    """
+    new = {(row["method"], int(row["d"])): row for row in rows}
+    kept = [row for row in table if (row["method"], int(row["d"])) not in new]
+    order = list(dict.fromkeys(row["method"] for row in [*table, *rows]))
+    return sorted(
+        [*kept, *new.values()], key=lambda row: (order.index(row["method"]), int(row["d"]))
+    )
+
+
+def falling(table: Sequence[Mapping]) -> list[str]:
+    """Where a larger problem is said to take less time: a line each."""
+    lines, last = [], None
+    for row in table:
+        same = last is not None and last["method"] == row["method"]
+        if same and float(row["seconds"]) < float(last["seconds"]):
+            lines.append(
+                f"{row['method']}: {row['seconds']} s at d = {row['d']}, after "
+                f"{last['seconds']} s at d = {last['d']}"
+            )
+        last = row
+    return lines
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Rewrite the table, unless a larger problem would then take less time."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("results", nargs="+", type=Path, help="folders of results")
+    parser.add_argument("--table", type=Path, default=TABLE, help="the table (that of the package)")
+    options = parser.parse_args(arguments)
+    with open(options.table, newline="", encoding="utf-8") as stream:
+        table = list(csv.DictReader(stream))
+    paths = sorted(path for folder in options.results for path in folder.glob("fits/**/*.json"))
+    rows_of = {row["method"]: int(row["n"]) for row in table}
+    rows = measured(map(read_json, paths), methods(), rows_of)
+    table = merged(table, rows)
+    print(f"{len(paths)} records, {len(rows)} rows measured")
+    if faults := falling(table):
+        print("nothing written, more fits are needed:", *faults, sep="\n  ")
+        return 1
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table)
+    with atomic_path(options.table) as temporary:
+        temporary.write_text(text.getvalue(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
