@@ -64,6 +64,7 @@ def graph_of_order(
     order: list[int],
     least: np.ndarray,
     rules: GraphRules,
+    known: dict[Family, Family] | None = None,
 ) -> dict[int, Family]:
     """Parents of each variable: see the module.
 
@@ -76,16 +77,20 @@ def graph_of_order(
     least : float64 (d,)
         Least gain of an edge into each variable.
     rules : GraphRules
+    known : dict, optional
+        Of families of all predecessors what was found for them before; what is found is added.
+        Only variables whose predecessors are others than ever before are judged anew.
 
     Returns
     -------
     dict
-        For each variable its family. It is fitted, and so is the family without each parent.
+        For each variable its family. If it is not from ``known``, it is fitted, and so is the
+        family without each parent.
     """
     least = rules.price * least
-    current: dict[int, Family] = {
-        j: (j, tuple(sorted(order[:place]))) for place, j in enumerate(order)
-    }
+    known = {} if known is None else known
+    whole = {j: (j, tuple(sorted(order[:place]))) for place, j in enumerate(order)}
+    current = {j: family for j, family in whole.items() if family not in known}
     scores.fit([], anew=list(current.values()))
     current = _screened(scores, current, rules.screened * least)
     current = _renewed(scores, current, least, rules)
@@ -107,7 +112,8 @@ def graph_of_order(
                 if current[j][1]:
                     changed.append(j)
         open_children = changed
-    return current
+    known.update((whole[j], family) for j, family in current.items())
+    return {j: known[whole[j]] for j in order}
 
 
 def _renewed(scores, current, least, rules) -> dict[int, Family]:

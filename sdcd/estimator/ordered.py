@@ -21,7 +21,7 @@ import numpy as np
 
 from sdcd.errors import InputError
 from sdcd.estimator.checkpoint import Checkpoint, digest, snapshot
-from sdcd.estimator.local_scores import Family, Fitting, LocalScores, difference
+from sdcd.estimator.local_scores import Family, Fitting, LocalScores, Network, difference
 from sdcd.estimator.order_graph import GraphRules, graph_of_order, least_gains, without
 from sdcd.estimator.ordering import (
     Neighbourhood,
@@ -223,6 +223,9 @@ class _Run:
         self.best: _Best | None = None
         self.records: list[dict] = []
         self.graphs: list[np.ndarray] = []
+        self.known: dict[Family, Family] = {}
+        self.judged: dict[Family, Network] = {}
+        """Of the families in ``known``, and of these without each parent."""
         self.seconds = -time.process_time()
         self.file: Checkpoint | None = None
 
@@ -254,7 +257,7 @@ class _Run:
             descend(self.scores, state, settings.search, self._after_round)
             # A graph's families are not those of the search.
             kept = dict(self.scores.networks)
-            graph = graph_of_order(self.scores, state.order, self.least, settings.graph)
+            graph = self._graph(state.order)
             new = [
                 (i, j) for j, (_, parents) in graph.items() for i in parents
                 if not state.candidates[i, j]
@@ -279,6 +282,18 @@ class _Run:
             )
             self.widened = 0
 
+    def _graph(self, order: list[int]) -> dict[int, Family]:
+        """The order's graph; its families are then fitted, and so are they without each parent."""
+        self.scores.keep(())
+        graph = graph_of_order(self.scores, order, self.least, self.settings.graph, self.known)
+        for family in graph.values():
+            for each in (family, *(without(family, i) for i in family[1])):
+                if each in self.scores.networks:
+                    self.judged[each] = self.scores[each]
+                else:
+                    self.scores.networks[each] = self.judged[each]
+        return graph
+
     def _finished(self, graph: dict[int, Family]) -> None:
         """Keep the search's result if it is the best."""
         rules, scores = self.settings.search, self.scores
@@ -296,11 +311,14 @@ class _Run:
         self.records.append(
             {"score": float(rows.mean()), "edges": edges, "kept": better, "seconds": seconds}
         )
-        needed = set(graph.values())
-        needed |= {without(family, i) for family in graph.values() for i in family[1]}
         if better:
-            self.best = _Best(list(self.state.order), graph, rows,
-                              {family: scores[family] for family in needed})  # fmt: skip
+            self.best = _Best(list(self.state.order), graph, rows, self._needed(graph))
+
+    def _needed(self, graph: dict[int, Family]) -> dict[Family, Network]:
+        """The networks by which a graph is judged."""
+        families = set(graph.values())
+        families |= {without(family, i) for family in graph.values() for i in family[1]}
+        return {family: self.judged[family] for family in families}
 
     def result(self) -> Ordered:
         """The best search's order and graph, judged."""
@@ -385,22 +403,24 @@ class _Run:
             "seconds": self.seconds + time.process_time(),
             "beside": self.beside,
         }
+        tree["judged"] = _only(self.scores, self.judged).tree()
+        tree["known"] = [[j, list(pa), list(kept)] for (j, pa), (_, kept) in self.known.items()]
         if best is not None:
-            scores = _only(self.scores, best.networks)
-            tree["best"] = {"order": np.array(best.order), "scores": scores.tree()}
+            tree["best"] = {"order": np.array(best.order)}
             tree["best"]["graph"] = [[j, list(best.graph[j][1])] for j in best.graph]
         return tree
 
     def restore(self, tree: dict) -> None:
         """Undo :meth:`tree`."""
+        self.scores.restore(tree["judged"])
+        self.judged = dict(self.scores.networks)
+        self.known = {(j, tuple(pa)): (j, tuple(kept)) for j, pa, kept in tree["known"]}
         if "best" in tree:
             saved = tree["best"]
-            self.scores.restore(saved["scores"])
             graph = {j: (j, tuple(parents)) for j, parents in saved["graph"]}
-            rows = [self.scores[family].rows for family in graph.values()]
+            rows = [self.judged[family].rows for family in graph.values()]
             rows = np.sum(rows, axis=0, dtype=np.float64)
-            networks = dict(self.scores.networks)
-            self.best = _Best(saved["order"].tolist(), graph, rows, networks)
+            self.best = _Best(saved["order"].tolist(), graph, rows, self._needed(graph))
         self.scores.restore(tree["scores"])
         self.state = SearchState(**{**tree["state"], "order": tree["state"]["order"].tolist()})
         self.widened, self.records = tree["widened"], tree["records"]
