@@ -20,8 +20,9 @@ random start, the one of the shortest description stays,
 
     S(j, Pa) - |Pa| price(n_j)   largest.
 
-(3) The parents that are left are judged by fits without each; the weakest that fails goes, and the
-child's others are judged anew until none fails.
+(3) The parents that are left are judged by fits without each; the weakest that fails goes, together
+with those far below the price, and the child's others that were near it are judged anew until none
+fails.
 """
 
 from dataclasses import dataclass
@@ -94,26 +95,46 @@ def graph_of_order(
     scores.fit([], anew=list(current.values()))
     current = _screened(scores, current, rules.screened * least)
     current = _renewed(scores, current, least, rules)
-    open_children = [j for j in sorted(current) if current[j][1]]
-    while open_children:
-        wanted = [
-            (without(current[j], i), current[j]) for j in open_children for i in current[j][1]
-        ]
-        scores.fit(wanted, again=[current[j] for j in open_children])
-        changed = []
-        for j in open_children:
-            fails = [
-                (gain, i)
-                for i, (gain, se) in gains_of(scores, current[j]).items()
-                if not (gain >= least[j] and gain > rules.min_z * se)
-            ]
-            if fails:
-                current[j] = without(current[j], min(fails)[1])
-                if current[j][1]:
-                    changed.append(j)
-        open_children = changed
+    current = _judged(scores, current, least, rules)
     known.update((whole[j], family) for j, family in current.items())
     return {j: known[whole[j]] for j in order}
+
+
+def _judged(scores, current, least, rules) -> dict[int, Family]:
+    """Drop parents that fail by fits without each: see the module, step 3.
+
+    After one is dropped only those are judged again whose gain was near the least one.
+    """
+    current = dict(current)
+    doubtful = {j: set(family[1]) for j, family in current.items() if family[1]}
+    while doubtful:
+        scores.fit(
+            [(without(current[j], i), current[j]) for j in doubtful for i in sorted(doubtful[j])],
+            again=[current[j] for j in doubtful],
+        )
+        again = {}
+        for j, parents in doubtful.items():
+            rows = scores[current[j]].rows
+            gains, fails = {}, []
+            for i in sorted(parents):
+                gain, se = difference(rows, scores[without(current[j], i)].rows)
+                gains[i] = gain
+                if not (gain >= least[j] and gain > rules.min_z * se):
+                    fails.append((gain, i))
+            if not fails:
+                continue
+            dropped = {i for gain, i in fails if gain < rules.screened * least[j]}
+            dropped.add(min(fails)[1])
+            origin = without(current[j], min(fails)[1])
+            current[j] = (j, tuple(i for i in current[j][1] if i not in dropped))
+            scores.fit([(current[j], origin)])
+            near = {i for i in parents - dropped if gains[i] < rules.nested * least[j]}
+            if near:
+                again[j] = near
+        doubtful = again
+    # The gains of all that are left, given each other.
+    scores.fit((without(family, i), family) for family in current.values() for i in family[1])
+    return current
 
 
 def _renewed(scores, current, least, rules) -> dict[int, Family]:
@@ -152,12 +173,6 @@ def without(family: Family, parent: int) -> Family:
     """The family less one parent."""
     child, parents = family
     return child, tuple(i for i in parents if i != parent)
-
-
-def gains_of(scores: LocalScores, family: Family) -> dict[int, tuple[float, float]]:
-    """Gain of each parent, and its standard error, on the scored rows."""
-    rows = scores[family].rows
-    return {i: difference(rows, scores[without(family, i)].rows) for i in family[1]}
 
 
 def _screened(scores, current, bound) -> dict[int, Family]:
