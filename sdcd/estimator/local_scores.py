@@ -305,7 +305,8 @@ def _densities(family: Family, theta: dict[str, np.ndarray], rows: _Rows) -> np.
 
 def log_density(sums: np.ndarray, theta: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
     """Log density of ``x`` (m,) given the inputs (m, h) of the hidden units."""
-    hidden = 1 / (1 + np.exp(-sums))
+    with np.errstate(over="ignore"):  # exp(-sums) is infinite where the sigmoid is 0
+        hidden = 1 / (1 + np.exp(-sums))
     mean = hidden @ theta["u"] + theta["c"]
     variance = np.logaddexp(np.float32(0), hidden @ theta["v"] + theta["e"])
     return -0.5 * (np.log(np.float32(2 * np.pi) * variance) + (x - mean) ** 2 / variance)
