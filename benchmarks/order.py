@@ -274,6 +274,8 @@ def groups(table: pd.DataFrame):
             parts.append(f"fraction {fraction:g}")
         if mechanism:
             parts.insert(0, mechanism)
+        if rows["family"].iloc[0] == "linear":
+            parts.insert(0, "linear, normal noise")
         if rows["rows"].iloc[0] != 10_000:
             parts.append(f"{rows['rows'].iloc[0]:,} rows")
         if rows["weak"].iloc[0]:
