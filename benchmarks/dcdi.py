@@ -141,7 +141,10 @@ def compare(before: Path, methods: list[str]) -> None:
                 )  # fmt: skip
                 per_round = (second["seconds"] - first["seconds"]) / more
                 seconds[checkout].append(per_round * (1000 if limit == "max_steps" else 1))
-            apart = np.abs(np.load(f"{folder}/before.npy") - np.load(f"{folder}/after.npy")).max()
+            before, after = (
+                np.load(f"{folder}/{name}.npy", allow_pickle=False) for name in ("before", "after")
+            )
+            apart = np.abs(before - after).max()
         mean_before, mean_after = (float(np.mean(seconds[key])) for key in (before, ROOT))
         row = {
             "method": method,

@@ -59,6 +59,9 @@ def toy(X, intervened, names, seed, *, what, mark):
     if what == "failure":
         raise MethodFailure("overflow", "constant is inf")
     if what.startswith("SIG"):
+        # Ignored from the start where the tests run in the background or under nohup.
+        if what not in ("SIGKILL", "SIGSTOP"):
+            signal.signal(getattr(signal, what), signal.SIG_DFL)
         os.kill(os.getpid(), getattr(signal, what))
         time.sleep(60)
     if what == "forks":
