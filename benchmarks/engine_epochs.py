@@ -16,7 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from sdcd.estimator.engine import StageSettings
-from sdcd.estimator.estimator import initial_state, make_engine
+from sdcd.estimator.fitting import initial_state, make_engine
 from sdcd.estimator.state import Candidates
 
 ROWS = 8000

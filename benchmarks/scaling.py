@@ -157,7 +157,7 @@ def measure_scaling(stage: int, d: int, targets: int, threads: int, epochs: int)
 
 def measure_roofline(stage: int, d: int, engines: list[str]) -> list[dict]:
     """The rows of `roofline.csv` for one d and stage."""
-    from sdcd.estimator.estimator import make_engine
+    from sdcd.estimator.fitting import make_engine
 
     with threadpool_limits(1):
         peak, copy = gemm_rate(), copy_rate()

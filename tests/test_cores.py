@@ -10,7 +10,7 @@ import pytest
 
 from sdcd import cores
 from sdcd.cores import available_cores, useful_threads
-from sdcd.estimator import SDCD, estimator
+from sdcd.estimator import SDCD, fitting
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_cores_are_known_where_the_system_has_no_affinity(monkeypatch):
 def test_the_default_of_the_estimator_is_that_of_the_command(eight_cores, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        estimator, "useful_threads", lambda *given: asked.append(useful_threads(*given)) or 1
+        fitting, "useful_threads", lambda *given: asked.append(useful_threads(*given)) or 1
     )
     X = np.random.default_rng(0).normal(size=(400, 3))
     SDCD(epochs_1=1, epochs_2=1, batch_size=64).fit(X)
@@ -71,11 +71,11 @@ def test_without_compiled_kernels_torch_computes_after_one_warning(monkeypatch):
     settings = {"epochs_1": 3, "epochs_2": 3, "batch_size": 64}
     torch = SDCD(**settings, engine="torch").fit(X)
     monkeypatch.setattr("sdcd.estimator.engine_numba.NumbaEngine", None)
-    estimator._kernels_load.cache_clear()
+    fitting.kernels_load.cache_clear()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         models = [SDCD(**settings).fit(X) for _ in range(2)]
-    estimator._kernels_load.cache_clear()
+    fitting.kernels_load.cache_clear()
     (warning,) = (w for w in caught if issubclass(w.category, RuntimeWarning))
     assert "the compiled kernels cannot be used (TypeError" in str(warning.message)
     assert "torch computes instead" in str(warning.message)

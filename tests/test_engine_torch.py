@@ -8,7 +8,7 @@ from sdcd.errors import MethodFailure
 from sdcd.estimator import engine_torch
 from sdcd.estimator.engine import StageSettings
 from sdcd.estimator.engine_torch import TorchEngine
-from sdcd.estimator.estimator import initial_state
+from sdcd.estimator.fitting import initial_state
 from sdcd.estimator.model import ModelEngine
 from sdcd.estimator.penalties_torch import SparseProduct
 from sdcd.estimator.state import PARAMETERS, Candidates

@@ -6,7 +6,7 @@ import scipy.linalg
 import scipy.stats
 import torch
 
-from sdcd.estimator.estimator import initial_state
+from sdcd.estimator.fitting import initial_state
 from sdcd.estimator.model import h_exp, h_log, h_rho, log_domain_scale, predict, score
 from sdcd.estimator.state import PARAMETERS, Candidates
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from sdcd.errors import MethodFailure
 from sdcd.estimator.engine import StageSettings
-from sdcd.estimator.estimator import make_engine
+from sdcd.estimator.fitting import make_engine
 from sdcd.estimator.state import PARAMETERS, Candidates, StageState
 
 Family = tuple[int, tuple[int, ...]]

@@ -38,7 +38,7 @@ import numpy as np
 from sdcd.data.checks import dense_values, intervention_mask
 from sdcd.errors import InputError, MethodFailure
 from sdcd.estimator.engine import StageSettings
-from sdcd.estimator.estimator import make_engine
+from sdcd.estimator.fitting import make_engine
 from sdcd.estimator.state import PARAMETERS, Candidates, StageState
 from sdcd.graphs import is_acyclic
 from sdcd.parameters import checked, flag, integer, number
