@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from sdcd.cli._files import Outputs, note, require_suffix, say
-from sdcd.cli._parser import count, natural, positive, setting
 from sdcd.cli._tables import ABOUT_TABLES, add_table_options, read_described, tell
+from sdcd.cli._types import count, natural, positive, setting
 
 EDGE_ARRAYS = ("gain", "gain_se", "reversal", "reversal_se")
 """Arrays of a fit that are columns of its list of edges: see :mod:`sdcd.estimator.pruning` and

@@ -3,7 +3,7 @@
 import argparse
 
 from sdcd.cli._files import Outputs, require_suffix
-from sdcd.cli._parser import count, natural
+from sdcd.cli._types import count, natural
 
 
 def add(command) -> None:
