@@ -29,9 +29,8 @@ def method(name: str) -> Method:
     """The method called ``name``; if there is none, :class:`InputError` names the nearest."""
     known = methods()
     if name not in known:
-        raise InputError(
-            f"unknown method {name!r}{closest(name, known)} (known: {', '.join(known)})"
-        )
+        plain = ", ".join(known_name for known_name in known if "+" not in known_name)
+        raise InputError(f"unknown method {name!r}{closest(name, known)} (known: {plain})")
     return known[name]
 
 
