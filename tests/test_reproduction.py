@@ -7,11 +7,15 @@ import pandas as pd
 import pytest
 import yaml
 
+from sdcd.data.dataset import write_dataset
 from sdcd.errors import InputError
+from sdcd.experiments.datasets import DatasetKey
 from sdcd.experiments.plan import make_plan
+from sdcd.fits.run import run_fit
 from sdcd.reproduction import ledger
 from sdcd.reproduction.look import look, older_than_the_code
-from sdcd.reproduction.run import missing, run
+from sdcd.reproduction.run import adopt, missing, run
+from sdcd.simulation import simulate
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
@@ -79,6 +83,18 @@ def test_adding_keeps_the_digits_that_are_there_and_the_order(filled, tmp_path):
     ledger.add(tmp_path, rows[:1])
     ledger.add(tmp_path, rows[:1])
     assert (tmp_path / ledger.FILE).read_bytes() == before
+
+
+def test_fits_of_the_workflow_are_adopted(plan, filled, tmp_path):
+    key, name = DatasetKey("observational", 4, 1, 0), "sortnregress"
+    dataset = simulate(4, 1, 0, n_observational=300)
+    write_dataset(tmp_path / f"data/{key.name}.npz", dataset)
+    out = tmp_path / f"fits/{key.name}/{name}.npz"
+    run_fit(tmp_path / f"data/{key.name}.npz", name, out=out, settings={"threshold": 0.2})
+    assert adopt(plan, tmp_path / "ledger", tmp_path) == 1
+    adopted, made = (ledger.read(folder).iloc[0] for folder in (tmp_path / "ledger", filled))
+    own = ["seconds", "peak_rss_mb", "finished", "commit"]
+    assert adopted.drop(own).equals(made.drop(own))
 
 
 def test_the_report_is_drawn_without_a_fit(plan, filled, tmp_path):

@@ -11,7 +11,7 @@ from sdcd.errors import InputError
 from sdcd.experiments.plan import Plan, make_plan
 from sdcd.reproduction import ledger
 from sdcd.reproduction.look import look, older_than_the_code
-from sdcd.reproduction.run import missing, run
+from sdcd.reproduction.run import adopt, missing, run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,6 +29,8 @@ def main() -> int:
     runs.add_argument("--methods", nargs="*", default=[], help="only these")
     runs.add_argument("--stale", action="store_true", help="also those made by other code")
     commands.add_parser("missing", help="what the ledger lacks, and what it would cost")
+    adopts = commands.add_parser("adopt", help="add the fits that the workflow has made")
+    adopts.add_argument("results", type=Path, help="the folder of the scale, as results/quick")
     looks = commands.add_parser("look", help="draw the report from the ledger, without a fit")
     looks.add_argument("--results", type=Path, default=Path("results/reproduction"))
     options = parser.parse_args()
@@ -38,6 +40,8 @@ def main() -> int:
             only = tuple(options.methods)
             made = run(plan, options.folder, hours=options.hours, only=only, stale=options.stale)
             print(f"{made} fits made")
+        elif options.command == "adopt":
+            print(f"{adopt(plan, options.folder, options.results)} fits added")
         elif options.command == "missing":
             _say_missing(plan, options.folder)
         else:

@@ -14,6 +14,7 @@ from pathlib import Path
 from sdcd.data.dataset import write_dataset
 from sdcd.experiments.datasets import DatasetKey
 from sdcd.experiments.plan import Experiment, MethodPlan, Plan
+from sdcd.files import read_npz
 from sdcd.fits.costs import expected
 from sdcd.fits.provenance import fit_fingerprint
 from sdcd.fits.record import load_fit
@@ -88,6 +89,28 @@ def run(
         _fit(plan, plan.methods[name], key, folder)
         made += 1
     return made
+
+
+def adopt(plan: Plan, folder: str | Path, results: str | Path) -> int:
+    """Add the fits of a folder of results, made by the workflow at this plan's scale; their number.
+
+    Fits that are not there are passed over.
+    """
+    rows = {}
+    for experiment in plan.experiments.values():
+        there = [
+            (key, name)
+            for key, name in experiment.fits()
+            if (Path(results) / f"fits/{key.name}/{name}.npz").exists()
+        ]
+        for key, name in there:
+            graph, record = load_fit(Path(results) / f"fits/{key.name}/{name}.npz")
+            truth = read_npz(Path(results) / f"data/{key.name}.npz")["adjacency"]
+            row = run_row("", key, record, graph, truth, experiment.methods[name]["shortened"])
+            settings = plan.methods[name].settings
+            rows[key.name, name] = ledger.row_of(key.name, settings, row, record)
+    ledger.add(folder, rows.values())
+    return len(rows)
 
 
 def _fits(plan: Plan) -> Iterator[tuple[DatasetKey, str]]:
