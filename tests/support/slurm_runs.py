@@ -37,11 +37,8 @@ ASKING = (
 GRIDS = {
     "observational": [{"d": [5], "s": [2], "seeds": 1}],
     "interventional": [{"d": [5], "s": [2], "fractions": [1], "seeds": 1}],
-    "ablation_stage1": [],
-    "ablation_stage2": [],
-    "dcdi_simulations": [],
 }
-"""One data set of each kind."""
+"""In place of smoke's: one data set of each kind."""
 
 GPU_FITS = [f"results/smoke/fits/observational/d{d}_s2_seed0/SDCD-GPU.npz" for d in (5, 6)]
 FITS = [f"results/tiny/fits/observational/d5_s2_seed{seed}/slow.npz" for seed in (0, 1)]
