@@ -4,6 +4,7 @@ import importlib
 from pathlib import Path
 
 from sdcd import verdicts
+from sdcd.errors import InputError
 from sdcd.exhibits import FIGURES, TABLES, available, file_stem
 from sdcd.files import atomic_path
 from sdcd.report import overview, page
@@ -11,7 +12,7 @@ from sdcd.report.inputs import compared_runs, read_plan, read_tables
 from sdcd.tables import layout
 
 
-def redraw(results: str | Path, out: str | Path) -> list[Path]:
+def redraw(results: str | Path, out: str | Path, *, partial: bool = False) -> list[Path]:
     """Draw the figures, build the tables, judge, and write the report.
 
     Parameters
@@ -22,6 +23,8 @@ def redraw(results: str | Path, out: str | Path) -> list[Path]:
     out : path
         The report, ``.html``. ``figures/``, ``tables/``, ``verdicts.csv`` and ``failures.csv`` go
         beside it.
+    partial : bool, default False
+        Whether a figure that these runs have nothing for is left out instead of an error.
 
     Returns
     -------
@@ -40,7 +43,12 @@ def redraw(results: str | Path, out: str | Path) -> list[Path]:
         from sdcd.figures import style
 
         draw = importlib.import_module(exhibit.module).draw
-        figure = draw(*(tables[name].copy() for name in exhibit.runs), **exhibit.options)
+        try:
+            figure = draw(*(tables[name].copy() for name in exhibit.runs), **exhibit.options)
+        except InputError:
+            if not partial:
+                raise
+            continue
         written += style.save(figure, folder / "figures" / file_stem(rule))
     for rule, exhibit in available(TABLES, tables).items():
         make = importlib.import_module(exhibit.module).make

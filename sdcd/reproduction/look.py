@@ -58,7 +58,7 @@ def look(plan: Plan, folder: str | Path, results: str | Path) -> Path:
             "studies": {name: {} for name in STUDIES},
         },
     )
-    return redraw(results, results / "report.html")[-1]
+    return redraw(results, results / "report.html", partial=True)[-1]
 
 
 def older_than_the_code(table: pd.DataFrame) -> dict[str, tuple[int, int]]:
