@@ -8,12 +8,11 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from sdcd.data.dataset import write_dataset
 from sdcd.experiments.datasets import DatasetKey
-from sdcd.experiments.plan import Experiment, MethodPlan, Plan
+from sdcd.experiments.plan import MethodPlan, Plan
 from sdcd.files import read_npz
 from sdcd.fits.costs import expected
 from sdcd.fits.provenance import fit_fingerprint
@@ -57,7 +56,7 @@ def missing(
         for name, planned in plan.methods.items()
     }
     found = []
-    for key, name in dict.fromkeys(_fits(plan)):
+    for key, name in _fits(plan):
         made_by = have.get((key.name, name, ledger.settings_text(plan.methods[name].settings)))
         if made_by is None or (stale and made_by != now[name]):
             cost = expected(name, key.d, plan.n_rows(key))
@@ -79,6 +78,7 @@ def run(
     finished: nothing is decided by the clock.
     """
     end = time.monotonic() + 3600 * hours
+    shortened = _fits(plan)
     made = 0
     for cost, key, name in missing(plan, folder, stale=stale):
         if only and name not in only:
@@ -86,7 +86,7 @@ def run(
         if time.monotonic() > end:
             break
         print(f"{key.name} {name} (about {cost:.0f} s)", file=sys.stderr, flush=True)
-        _fit(plan, plan.methods[name], key, folder)
+        _fit(plan, plan.methods[name], key, shortened[key, name], folder)
         made += 1
     return made
 
@@ -96,29 +96,31 @@ def adopt(plan: Plan, folder: str | Path, results: str | Path) -> int:
 
     Fits that are not there are passed over.
     """
-    rows = {}
-    for experiment in plan.experiments.values():
-        there = [
-            (key, name)
-            for key, name in experiment.fits()
-            if (Path(results) / f"fits/{key.name}/{name}.npz").exists()
-        ]
-        for key, name in there:
-            graph, record = load_fit(Path(results) / f"fits/{key.name}/{name}.npz")
-            truth = read_npz(Path(results) / f"data/{key.name}.npz")["adjacency"]
-            row = run_row("", key, record, graph, truth, experiment.methods[name]["shortened"])
-            settings = plan.methods[name].settings
-            rows[key.name, name] = ledger.row_of(key.name, settings, row, record)
-    ledger.add(folder, rows.values())
+    rows = []
+    for (key, name), shortened in _fits(plan).items():
+        path = Path(results) / f"fits/{key.name}/{name}.npz"
+        if not path.exists():
+            continue
+        graph, record = load_fit(path)
+        truth = read_npz(Path(results) / f"data/{key.name}.npz")["adjacency"]
+        row = run_row("", key, record, graph, truth, shortened)
+        rows.append(ledger.row_of(key.name, plan.methods[name].settings, row, record))
+    ledger.add(folder, rows)
     return len(rows)
 
 
-def _fits(plan: Plan) -> Iterator[tuple[DatasetKey, str]]:
+def _fits(plan: Plan) -> dict[tuple[DatasetKey, str], str]:
+    """Every fit of the plan, once, with what the plan shortened in it, in words."""
+    found: dict[tuple[DatasetKey, str], str] = {}
     for experiment in plan.experiments.values():
-        yield from experiment.fits()
+        for key, name in experiment.fits():
+            found.setdefault((key, name), experiment.methods[name]["shortened"])
+    return found
 
 
-def _fit(plan: Plan, method: MethodPlan, key: DatasetKey, folder: str | Path) -> None:
+def _fit(
+    plan: Plan, method: MethodPlan, key: DatasetKey, shortened: str, folder: str | Path
+) -> None:
     with tempfile.TemporaryDirectory(prefix="sdcd-") as work:
         data, out = Path(work) / "data.npz", Path(work) / "fit.npz"
         dataset = simulate_family(
@@ -142,16 +144,5 @@ def _fit(plan: Plan, method: MethodPlan, key: DatasetKey, folder: str | Path) ->
             threads=method.threads,
         )
         graph, _ = load_fit(out)
-    shortened = _shortened(plan, method.name, key)
     row = run_row("", key, record, graph, dataset.adjacency, shortened)
     ledger.add(folder, [ledger.row_of(key.name, method.settings, row, record)])
-
-
-def _shortened(plan: Plan, method: str, key: DatasetKey) -> str:
-    """What the plan shortened in this fit, in words."""
-    of = [e for e in plan.experiments.values() if _holds(e, key, method)]
-    return of[0].methods[method]["shortened"]
-
-
-def _holds(experiment: Experiment, key: DatasetKey, method: str) -> bool:
-    return method in experiment.methods and (key, method) in set(experiment.fits())
