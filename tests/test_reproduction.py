@@ -1,6 +1,7 @@
 """The ledger of fits: what is missing is made once, and the report is drawn from it alone."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pandas as pd
@@ -83,6 +84,17 @@ def test_adding_keeps_the_digits_that_are_there_and_the_order(filled, tmp_path):
     ledger.add(tmp_path, rows[:1])
     ledger.add(tmp_path, rows[:1])
     assert (tmp_path / ledger.FILE).read_bytes() == before
+
+
+def test_programs_that_add_at_once_lose_no_row(filled, tmp_path):
+    row = ledger.read(filled).to_dict("records")[0]
+
+    def add(number):
+        ledger.add(tmp_path, [{**row, "dataset": f"observational/d4_s1_seed{number}"}])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(24)))
+    assert len(ledger.read(tmp_path)) == 24
 
 
 def test_fits_of_the_workflow_are_adopted(plan, filled, tmp_path):

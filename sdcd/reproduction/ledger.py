@@ -6,9 +6,12 @@ many sessions and machines can stand in one file and be told apart. Rows are sor
 people's additions merge.
 """
 
+import contextlib
+import fcntl
 import io
 import json
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -57,13 +60,28 @@ def read(folder: str | Path) -> pd.DataFrame:
 
 
 def add(folder: str | Path, rows: Iterable[Mapping[str, object]]) -> None:
-    """Add rows, each in place of one for the same data, method and settings."""
-    table = pd.concat(
-        [_as_written(read(folder)), _as_written(pd.DataFrame(list(rows), columns=list(COLUMNS)))]
-    )
-    table = table.drop_duplicates(KEY, keep="last").sort_values(KEY, kind="stable")
-    with atomic_path(Path(folder) / FILE) as temporary:
-        table.to_csv(temporary, index=False, lineterminator="\n")
+    """Add rows, each in place of one for the same data, method and settings.
+
+    Programs that add at once wait for each other.
+    """
+    added = _as_written(pd.DataFrame(list(rows), columns=list(COLUMNS)))
+    with _alone(folder):
+        table = pd.concat([_as_written(read(folder)), added])
+        table = table.drop_duplicates(KEY, keep="last").sort_values(KEY, kind="stable")
+        with atomic_path(Path(folder) / FILE) as temporary:
+            table.to_csv(temporary, index=False, lineterminator="\n")
+
+
+@contextlib.contextmanager
+def _alone(folder: str | Path) -> Iterator[None]:
+    """Hold the folder's lock, which ends with the process that holds it."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _as_written(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,7 +1,8 @@
 """Make the fits of a scale that the ledger does not have, one after the other.
 
 It can be stopped at any time and goes on where it was: each fit is in the ledger as soon as it is
-done. The cells of the paper come first that cost least, each with three data sets; then the others.
+done. What costs least comes first, and the first data sets of each cell before its others. Several
+can run at once, each with methods of its own.
 """
 
 import math
@@ -22,10 +23,6 @@ from sdcd.methods.registry import methods
 from sdcd.reproduction import ledger
 from sdcd.runs.collect import run_row
 from sdcd.simulation import simulate_family
-
-FIRST_SEEDS = 3
-"""Data sets of each cell that come before the others: as many as the authors logged at least."""
-
 
 def missing(
     plan: Plan, folder: str | Path, *, stale: bool = False
@@ -61,7 +58,8 @@ def missing(
         if made_by is None or (stale and made_by != now[name]):
             cost = expected(name, key.d, plan.n_rows(key))
             found.append((cost[0] if cost else math.inf, key, name))
-    return sorted(found, key=lambda item: (item[1].seed >= FIRST_SEEDS, item[0], item[1], item[2]))
+    # A cell's second data set is worth half of its first, the third a third of it.
+    return sorted(found, key=lambda item: (item[0] * (1 + item[1].seed), item[1], item[2]))
 
 
 def run(
