@@ -24,6 +24,7 @@ from sdcd.reproduction import ledger
 from sdcd.runs.collect import run_row
 from sdcd.simulation import simulate_family
 
+
 def missing(
     plan: Plan, folder: str | Path, *, stale: bool = False
 ) -> list[tuple[float, DatasetKey, str]]:
