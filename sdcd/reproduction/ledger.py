@@ -52,7 +52,13 @@ def read(folder: str | Path) -> pd.DataFrame:
     path = Path(folder) / FILE
     if not path.exists():
         return pd.DataFrame(columns=list(COLUMNS))
-    table = pd.read_csv(path, keep_default_na=False, na_values=[""], dtype={"commit": str})
+    table = pd.read_csv(
+        path,
+        keep_default_na=False,
+        na_values=[""],
+        dtype={"commit": str},
+        float_precision="round_trip",
+    )
     missing = [name for name in COLUMNS if name not in table]
     if missing:
         raise InputError(f"{path}: column {missing[0]!r} is missing, expected a ledger of fits")
@@ -64,11 +70,14 @@ def add(folder: str | Path, rows: Iterable[Mapping[str, object]]) -> None:
 
     Programs that add at once wait for each other.
     """
-    added = _as_written(pd.DataFrame(list(rows), columns=list(COLUMNS)))
+    added = pd.DataFrame(list(rows), columns=list(COLUMNS))
+    added = _as_text(added.to_csv(index=False, lineterminator="\n"))
     with _alone(folder):
-        table = pd.concat([_as_written(read(folder)), added])
+        path = Path(folder) / FILE
+        kept = _as_text(path.read_text(encoding="utf-8")) if path.exists() else None
+        table = pd.concat([kept, added])
         table = table.drop_duplicates(KEY, keep="last").sort_values(KEY, kind="stable")
-        with atomic_path(Path(folder) / FILE) as temporary:
+        with atomic_path(path) as temporary:
             table.to_csv(temporary, index=False, lineterminator="\n")
 
 
@@ -84,10 +93,9 @@ def _alone(folder: str | Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _as_written(table: pd.DataFrame) -> pd.DataFrame:
-    """Text in every cell: what is there already keeps its digits."""
-    text = table.to_csv(index=False, lineterminator="\n")
-    return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+def _as_text(table: str) -> pd.DataFrame:
+    """A CSV file's cells as they are written."""
+    return pd.read_csv(io.StringIO(table), dtype=str, keep_default_na=False)
 
 
 def settings_text(settings: Mapping[str, object]) -> str:
