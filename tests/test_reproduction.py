@@ -16,10 +16,16 @@ from sdcd.fits.run import run_fit
 from sdcd.reproduction import ledger
 from sdcd.reproduction.look import look, older_than_the_code
 from sdcd.reproduction.run import adopt, missing, run
+from sdcd.reproduction.standing import BEGIN, END, standing, write_standing
 from sdcd.simulation import simulate
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+
+
+def _scale(name):
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    return make_plan(config | {"scale": name}, SCHEMA)
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +128,34 @@ def test_the_report_is_drawn_without_a_fit(plan, filled, tmp_path):
     assert (tmp_path / "results/figures/observational.png").exists()
     with pytest.raises(InputError, match=r"fits\.csv: no fits"):
         look(plan, tmp_path / "none", tmp_path / "results")
+
+
+def test_the_readme_says_what_the_kept_runs_say():
+    sentence = standing(_scale("weekend"), ROOT / "reproduction")
+    assert f"{BEGIN}{sentence}\n{END}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_standing_counts_the_verdicts(plan, filled):
+    # Two fits at d = 4, of which the paper has no cell. Seven claims need no fit.
+    found = standing(plan, filled)
+    assert found.startswith("**0 of the paper's 427 cells and 7 of its 58 claims are judged by")
+    assert "of the cells 0 are reproduced, 0 are not, 0 are open;" in found
+    assert "of the claims 7 are reproduced, 0 are not, 0 are open." in found
+
+
+def test_the_standing_is_written_between_its_lines(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"above\n{BEGIN}old\nlines\n{END}below\n", encoding="utf-8")
+    write_standing(page, "new")
+    assert page.read_text(encoding="utf-8") == f"above\n{BEGIN}new\n{END}below\n"
+    page.write_text("nothing\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"page\.md: no lines"):
+        write_standing(page, "new")
+
+
+def test_every_fit_of_laptop_is_one_of_weekend():
+    laptop, weekend = _scale("laptop"), _scale("weekend")
+    for name, experiment in laptop.experiments.items():
+        assert set(experiment.fits()) <= set(weekend.experiments[name].fits())
+    for name, method in laptop.methods.items():
+        assert method.settings == weekend.methods[name].settings

@@ -12,6 +12,7 @@ from sdcd.experiments.plan import Plan, make_plan
 from sdcd.reproduction import ledger
 from sdcd.reproduction.look import look, older_than_the_code
 from sdcd.reproduction.run import adopt, missing, run
+from sdcd.reproduction.standing import standing, write_standing
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def main() -> int:
     """Read the arguments and do what they say."""
     parser = argparse.ArgumentParser(prog="python -m sdcd.reproduction", description=__doc__)
-    parser.add_argument("--scale", default="laptop", help="of config.yaml (default: laptop)")
+    parser.add_argument("--scale", default="weekend", help="of config.yaml (default: weekend)")
     parser.add_argument(
         "--folder", default=ROOT / "reproduction", type=Path, help="where the ledger lies"
     )
@@ -33,6 +34,8 @@ def main() -> int:
     adopts.add_argument("results", type=Path, help="the folder of the scale, as results/quick")
     looks = commands.add_parser("look", help="draw the report from the ledger, without a fit")
     looks.add_argument("--results", type=Path, default=Path("results/reproduction"))
+    stands = commands.add_parser("standing", help="what the ledger reproduces, in one sentence")
+    stands.add_argument("--write", type=Path, metavar="PAGE", help="put it into this page as well")
     options = parser.parse_args()
     try:
         plan = _plan(options.scale)
@@ -44,6 +47,11 @@ def main() -> int:
             print(f"{adopt(plan, options.folder, options.results)} fits added")
         elif options.command == "missing":
             _say_missing(plan, options.folder)
+        elif options.command == "standing":
+            sentence = standing(plan, options.folder)
+            print(sentence.strip("*"))
+            if options.write:
+                write_standing(options.write, sentence)
         else:
             report = look(plan, options.folder, options.results)
             older = older_than_the_code(ledger.read(options.folder))

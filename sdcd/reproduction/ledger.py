@@ -17,9 +17,9 @@ from pathlib import Path
 import pandas as pd
 
 from sdcd.errors import InputError
-from sdcd.experiments.plan import Experiment
+from sdcd.experiments.plan import DERIVED, STUDIES, Experiment, Plan
 from sdcd.files import atomic_path
-from sdcd.runs.table import RUN_COLUMNS
+from sdcd.runs.table import RUN_COLUMNS, read_runs
 
 FILE = "fits.csv"
 
@@ -152,3 +152,26 @@ def table_of(experiment: Experiment, plans: Mapping, ledger: pd.DataFrame) -> pd
             }
         )
     return pd.DataFrame(rows, columns=list(RUN_COLUMNS))
+
+
+def kept_runs(plan: Plan, folder: str | Path) -> dict[str, pd.DataFrame]:
+    """Every table of runs that a folder has, by name; tables without a row are left out.
+
+    Parameters
+    ----------
+    plan : Plan
+        Says which fits each experiment has.
+    folder : path
+        Where the ledger lies, and beside it ``runs/`` with the tables of the studies and those made
+        from the fits' weights.
+    """
+    fits = read(folder)
+    tables = {
+        name: table_of(experiment, plan.methods, fits)
+        for name, experiment in plan.experiments.items()
+    }
+    for name in (*STUDIES, *DERIVED):
+        path = Path(folder) / f"runs/{name}.csv"
+        if path.exists():
+            tables[name] = read_runs(path)
+    return {name: table for name, table in tables.items() if len(table)}

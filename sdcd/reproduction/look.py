@@ -7,13 +7,13 @@ from pathlib import Path
 import pandas as pd
 
 from sdcd.errors import InputError
-from sdcd.experiments.plan import DERIVED, STUDIES, Plan
+from sdcd.experiments.plan import STUDIES, Plan
 from sdcd.files import write_json
 from sdcd.fits.provenance import fit_fingerprint
 from sdcd.methods.registry import methods
 from sdcd.report.redraw import redraw
 from sdcd.reproduction import ledger
-from sdcd.runs.table import read_runs, write_runs
+from sdcd.runs.table import write_runs
 
 
 def look(plan: Plan, folder: str | Path, results: str | Path) -> Path:
@@ -24,8 +24,7 @@ def look(plan: Plan, folder: str | Path, results: str | Path) -> Path:
     plan : Plan
         The scale that the ledger is filled from.
     folder : path
-        Where the ledger lies, and beside it ``runs/`` with the tables of the studies and those made
-        from the fits' weights.
+        Where the ledger lies (:func:`sdcd.reproduction.ledger.kept_runs`).
     results : path
         Gets ``runs/``, ``fits/`` (records), figures, tables and the report; what is there is
         replaced.
@@ -36,16 +35,9 @@ def look(plan: Plan, folder: str | Path, results: str | Path) -> Path:
         raise InputError(f"{folder / ledger.FILE}: no fits")
     if results.exists():
         shutil.rmtree(results)
-    kept: dict[str, object] = {}
-    for name, experiment in plan.experiments.items():
-        runs = ledger.table_of(experiment, plan.methods, table)
-        if len(runs):
-            write_runs(results / f"runs/{name}.csv", runs)
-            kept[name] = experiment
-    for name in (*STUDIES, *DERIVED):
-        path = folder / f"runs/{name}.csv"
-        if path.exists():
-            write_runs(results / f"runs/{name}.csv", read_runs(path))
+    kept = ledger.kept_runs(plan, folder)
+    for name, runs in kept.items():
+        write_runs(results / f"runs/{name}.csv", runs)
     for row in table.to_dict("records"):
         write_json(results / f"fits/{row['dataset']}/{row['method']}.json", _record(row))
     write_json(
@@ -54,7 +46,7 @@ def look(plan: Plan, folder: str | Path, results: str | Path) -> Path:
             "scale": plan.scale,
             "n_observational": plan.n_observational,
             "n_per_intervention": plan.n_per_intervention,
-            "experiments": {name: {} for name in kept},
+            "experiments": {name: {} for name in plan.experiments if name in kept},
             "studies": {name: {} for name in STUDIES},
         },
     )

@@ -1,0 +1,57 @@
+"""How much of the paper the kept runs reproduce, in a sentence, and that sentence in the README."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from sdcd import verdicts
+from sdcd.errors import InputError
+from sdcd.experiments.plan import Plan
+from sdcd.files import atomic_path
+from sdcd.reproduction.ledger import kept_runs
+
+BEGIN, END = "<!-- standing -->\n", "<!-- /standing -->\n"
+"""The lines of a page between which the sentence is."""
+
+
+def standing(plan: Plan, folder: str | Path) -> str:
+    """The sentence: cells and claims reproduced, not reproduced and open.
+
+    Parameters
+    ----------
+    plan : Plan
+        Says which of the ledger's fits belong to which experiment.
+    folder : path
+        Where the ledger lies.
+    """
+    judged = verdicts.judge(kept_runs(plan, folder))
+    cells, claims = (judged[judged["kind"] == kind] for kind in ("cell", "claim"))
+    return (
+        f"**{_judged(cells)} of the paper's {len(cells)} cells and {_judged(claims)} of its "
+        f"{len(claims)} claims are judged by the runs kept here: of the cells {_numbers(cells)}; "
+        f"of the claims {_numbers(claims)}.**"
+    )
+
+
+def write_standing(page: str | Path, sentence: str) -> None:
+    """Put the sentence between :data:`BEGIN` and :data:`END` in a page of text."""
+    page = Path(page)
+    text = page.read_text(encoding="utf-8")
+    before, found, rest = text.partition(BEGIN)
+    _, ended, after = rest.partition(END)
+    if not (found and ended):
+        raise InputError(f"{page}: no lines {BEGIN.strip()} and {END.strip()} to write between")
+    with atomic_path(page) as temporary:
+        temporary.write_text(f"{before}{BEGIN}{sentence}\n{END}{after}", encoding="utf-8")
+
+
+def _judged(judged: pd.DataFrame) -> int:
+    return int((judged["verdict"] != "not run").sum())
+
+
+def _numbers(judged: pd.DataFrame) -> str:
+    counts = judged["verdict"].value_counts()
+    return (
+        f"{counts.get('reproduced', 0)} are reproduced, {counts.get('not reproduced', 0)} are not, "
+        f"{counts.get('inconclusive', 0)} are open"
+    )
