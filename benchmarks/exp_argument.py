@@ -46,7 +46,7 @@ def main() -> None:
     table = pd.concat(
         _runs(plan, fits).assign(argument=argument) for argument, plan in plans.items()
     ).pivot(index=["d", "seed"], columns="argument", values="shd")
-    table = table.dropna().astype(float)
+    table = table.reindex(columns=list(ARGUMENTS)).dropna().astype(float)
     with atomic_path(TABLE) as temporary:
         table.to_csv(temporary, lineterminator="\n")
     published = published_table("ablation_stage2").query("method == 'SDCD-exp'").set_index("d")
