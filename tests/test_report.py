@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sdcd import verdicts
 from sdcd.errors import InputError
 from sdcd.exhibits import EXHIBITS, file_stem
 from sdcd.files import write_json
 from sdcd.published import published_runs
-from sdcd.report import inputs
+from sdcd.report import inputs, judgement
 from sdcd.report import page as report
 from sdcd.report.overview import failures, fit_names
 from sdcd.report.redraw import redraw
@@ -218,3 +219,14 @@ def test_a_method_that_is_unavailable_is_not_counted_as_failed(results):
     runs.loc[1, "status"] = "unavailable"
     runs.to_csv(path, index=False)
     assert "of which 1 failed and 1 could not be run here" in report.page(results)
+
+
+def test_a_method_that_finishes_where_the_paper_has_no_value_is_said_once():
+    runs = published_runs("interventional").query("method == 'GIES' and fraction == 0")
+    finished = pd.concat([runs.assign(d=30, shd=134.0), runs.assign(d=40, shd=187.0)])
+    section = judgement.section(verdicts.judge({"interventional": finished}))
+    assert section.refuted == [
+        "interventional: GIES has NA in 8 cells of the paper (d = 30, 40); here it finishes, "
+        "with mean SHD from 134 to 187."
+    ]
+    assert section.more_refuted == 0

@@ -44,11 +44,17 @@ class Section:
 
 
 def section(judged: pd.DataFrame, most: int = 12) -> Section:
-    """Counts, the cells that do not reproduce (at most so many), and every claim."""
+    """Counts, the cells that do not reproduce, and every claim.
+
+    Of cells with a published value at most so many, those without one by method.
+    """
     claims = judged[judged["kind"] == "claim"]
     cells = judged[(judged["kind"] == "cell") & (judged["verdict"] == "not reproduced")]
-    distance = cells["effect_size"].abs().fillna(float("inf"))
-    farthest = cells.loc[distance.sort_values(ascending=False, kind="stable").index[:most]]
+    without_value = cells["published"].isna()
+    valued = cells[~without_value]
+    distance = valued["effect_size"].abs().fillna(float("inf"))
+    farthest = valued.loc[distance.sort_values(ascending=False, kind="stable").index[:most]]
+    by_method = cells[without_value].groupby(["experiment", "method"], sort=False)
     by_verdict = {name: claims[claims["verdict"] == name] for name in verdicts.VERDICTS}
     judged_claims = pd.concat(
         [by_verdict[name] for name in ("not reproduced", "reproduced", "inconclusive")]
@@ -57,8 +63,11 @@ def section(judged: pd.DataFrame, most: int = 12) -> Section:
         _sentence(judged),
         verdicts.margin_sentence(judged),
         _counts(judged),
-        [_refuted(row) for row in farthest.to_dict("records")],
-        len(cells) - len(farthest),
+        [
+            *(_refuted(row) for row in farthest.to_dict("records")),
+            *(_finished_here(*names, group) for names, group in by_method),
+        ],
+        len(valued) - len(farthest),
         [_claim(row) for row in judged_claims.to_dict("records")],
         [_claim(row) for row in by_verdict["not run"].to_dict("records")],
     )
@@ -110,6 +119,16 @@ def _refuted(row: Mapping) -> str:
     ours = "NA" if pd.isna(row["ours"]) else f"{row['ours']:.1f} over {row['ours_n']:.0f} data sets"
     text = f"{where}: {row['method']} has {paper} in the paper, {ours} here."
     return f"{text} {_text(row['note'])}".strip()
+
+
+def _finished_here(experiment: str, method: str, cells: pd.DataFrame) -> str:
+    """Cells of one method that have no value in the paper, and one here."""
+    sizes = ", ".join(f"{d:.0f}" for d in sorted(cells["d"].unique()))
+    lowest, highest = cells["ours"].min(), cells["ours"].max()
+    return (
+        f"{experiment.replace('_', ' ')}: {method} has NA in {len(cells)} cells of the paper "
+        f"(d = {sizes}); here it finishes, with mean SHD from {lowest:.0f} to {highest:.0f}."
+    )
 
 
 def _claim(row: Mapping) -> Claim:

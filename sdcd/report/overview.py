@@ -203,7 +203,8 @@ def versions(records: Sequence[Mapping]) -> str:
 
 
 def _machine(machine: Mapping) -> str:
-    parts = [str(machine.get("cpu", "")), f"{machine.get('cores', '?')} cores"]
+    parts = [str(machine.get("cpu", ""))]
+    parts += [f"{machine['cores']} cores"] if "cores" in machine else []
     parts += [str(machine[key]) for key in ("gpu", "platform") if key in machine]
     return ", ".join(parts)
 
