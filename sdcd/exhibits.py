@@ -6,8 +6,13 @@ rules are made in ``workflow/rules/figures.smk`` and ``tables.smk``. A figure is
 heavy is imported here.
 """
 
+import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,17 @@ class Exhibit:
     caption: str
     label: str = ""
     options: Mapping[str, object] = field(default_factory=dict)
+
+    def make(self, tables: Mapping[str, "pd.DataFrame"]) -> object:
+        """The figure, or the table's numbers and its layout.
+
+        ``tables`` are the tables of runs by name; they stay as they are.
+        """
+        module = importlib.import_module(self.module)
+        runs = [tables[name].copy() for name in self.runs]
+        if hasattr(module, "draw"):
+            return module.draw(*runs, **self.options)
+        return module.make(*runs, caption=self.caption, **self.options)
 
 
 def available(exhibits: Mapping[str, Exhibit], tables: Iterable[str]) -> dict[str, Exhibit]:

@@ -60,6 +60,19 @@ def test_cells_with_few_data_sets_come_before_further_seeds(plan, tmp_path):
     assert costs[0] < costs[1] and costs[2] < costs[3]
 
 
+def test_a_fit_is_expected_to_take_no_longer_than_its_limit(tmp_path):
+    config = yaml.safe_load((ROOT / "config.yaml").read_text()) | {"methods": ["DAGMA"]}
+    config |= {"scale": "tiny"}
+    config["scales"]["tiny"] = {
+        "n_observational": 10_000,
+        "n_per_intervention": 500,
+        "time_limit_s": 5,
+        "memory_limit_mb": 4000,
+        "grids": {"observational": [{"d": [50], "s": [4], "seeds": [0]}]},
+    }
+    assert [cost for cost, _, _ in missing(make_plan(config, SCHEMA), tmp_path)] == [5.0]
+
+
 def test_a_row_says_what_was_fitted_and_by_which_code(plan, filled):
     table = ledger.read(filled)
     assert table["dataset"].tolist() == [f"observational/d4_s1_seed{seed}" for seed in (0, 4)]

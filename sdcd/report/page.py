@@ -6,7 +6,6 @@ of the fits, the figures, the verdicts. The same folder gives the same bytes.
 
 import base64
 import hashlib
-import importlib
 import os
 import re
 from collections.abc import Mapping
@@ -152,9 +151,7 @@ def _table(
     tables: Mapping[str, pd.DataFrame],
     judged: pd.DataFrame | None,
 ) -> dict[str, object]:
-    make = importlib.import_module(exhibit.module).make
-    runs = (tables[name].copy() for name in exhibit.runs)
-    _, layout = make(*runs, caption=exhibit.caption, **exhibit.options)
+    _, layout = exhibit.make(tables)
     return {
         "caption": layout.caption,
         "table": _of_layout(layout),

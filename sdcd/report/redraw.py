@@ -1,6 +1,5 @@
 """Everything that is made from runs, made again from a folder of results alone."""
 
-import importlib
 from pathlib import Path
 
 from sdcd import verdicts
@@ -42,19 +41,15 @@ def redraw(results: str | Path, out: str | Path, *, partial: bool = False) -> li
     for rule, exhibit in available(FIGURES, tables).items():
         from sdcd.figures import style
 
-        draw = importlib.import_module(exhibit.module).draw
         try:
-            figure = draw(*(tables[name].copy() for name in exhibit.runs), **exhibit.options)
+            figure = exhibit.make(tables)
         except InputError:
             if not partial:
                 raise
             continue
         written += style.save(figure, folder / "figures" / file_stem(rule))
     for rule, exhibit in available(TABLES, tables).items():
-        make = importlib.import_module(exhibit.module).make
-        runs = (tables[name].copy() for name in exhibit.runs)
-        made = make(*runs, caption=exhibit.caption, **exhibit.options)
-        written += layout.write(*made, folder / "tables" / file_stem(rule))
+        written += layout.write(*exhibit.make(tables), folder / "tables" / file_stem(rule))
     written.append(folder / "verdicts.csv")
     verdicts.write(verdicts.judge(tables), written[-1])
     written.append(folder / "failures.csv")

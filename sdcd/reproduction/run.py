@@ -15,7 +15,7 @@ from sdcd.data.dataset import write_dataset
 from sdcd.experiments.datasets import DatasetKey
 from sdcd.experiments.plan import MethodPlan, Plan
 from sdcd.files import read_npz
-from sdcd.fits.costs import expected
+from sdcd.fits.costs import expected_seconds
 from sdcd.fits.provenance import fit_fingerprint
 from sdcd.fits.record import load_fit
 from sdcd.fits.run import run_fit
@@ -55,10 +55,11 @@ def missing(
     }
     found = []
     for key, name in _fits(plan):
-        made_by = have.get((key.name, name, ledger.settings_text(plan.methods[name].settings)))
+        method = plan.methods[name]
+        made_by = have.get((key.name, name, ledger.settings_text(method.settings)))
         if made_by is None or (stale and made_by != now[name]):
-            cost = expected(name, key.d, plan.n_rows(key))
-            found.append((cost[0] if cost else math.inf, key, name))
+            cost = expected_seconds(name, key.d, plan.n_rows(key), method.time_limit_s)
+            found.append((math.inf if cost is None else cost, key, name))
     # A cell's second data set is worth half of its first, the third a third of it.
     return sorted(found, key=lambda item: (item[0] * (1 + item[1].seed), item[1], item[2]))
 

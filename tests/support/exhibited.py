@@ -1,18 +1,18 @@
-"""Figures and tables as the workflow makes them, from runs at hand."""
+"""Figures and tables as the report makes them, from runs at hand."""
 
-from importlib import import_module
-
-from sdcd.exhibits import FIGURES, TABLES
+from sdcd.exhibits import EXHIBITS
 
 
 def draw(name, *runs):
     """The figure of the rule ``fig_{name}``."""
-    exhibit = FIGURES[f"fig_{name}"]
-    return import_module(exhibit.module).draw(*runs, **exhibit.options)
+    return _made(f"fig_{name}", runs)
 
 
 def make(name, *runs):
     """The table of the rule ``table_{name}``: its numbers, and its layout."""
-    exhibit = TABLES[f"table_{name}"]
-    options = {"caption": exhibit.caption, **exhibit.options}
-    return import_module(exhibit.module).make(*runs, **options)
+    return _made(f"table_{name}", runs)
+
+
+def _made(rule, runs):
+    exhibit = EXHIBITS[rule]
+    return exhibit.make(dict(zip(exhibit.runs, runs, strict=True)))
