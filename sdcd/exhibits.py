@@ -393,6 +393,14 @@ EXHIBITS = {
         )
         for kind in ("observational", "interventional")
     },
+    "table_sortability": Exhibit(
+        runs=("sortability",),
+        module="sdcd.tables.sortability",
+        title="Whether sorting the variables wins",
+        caption="Not in the paper. Share of the directed paths of the true graph along which a "
+        "quantity of the variables grows: 1 if sorting by it gives the causal order, 0 if it gives "
+        "the reverse, 0.5 if it says nothing.",
+    ),
     **{
         f"table_rivals_{kind}": Exhibit(
             runs=(f"rivals_{kind}",),

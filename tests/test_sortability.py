@@ -3,12 +3,18 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
+from support.exhibited import make
 
 from sdcd.data.sortability import r2_given_others, r2_sortability, sortability, var_sortability
 from sdcd.errors import InputError, MethodFailure
+from sdcd.experiments.datasets import DatasetKey
 from sdcd.graphs import is_acyclic
 from sdcd.methods.registry import method
+from sdcd.runs.sortability import COLUMNS, collect_sortability
+from sdcd.simulation import simulate, simulate_dcdi, simulate_family
+from sdcd.tables import layout
 
 
 def linear(seed, d=8, n=500):
@@ -97,3 +103,59 @@ def test_failures_of_the_sorting_baselines(name, monkeypatch):
     with pytest.raises(MethodFailure, match=r"pip install -e '\.\[baselines\]'") as caught:
         chosen.fit(X, None, None, 0, threshold=0.3)
     assert caught.value.status == "unavailable"
+
+
+ROWS = {"n_observational": 300, "n_per_intervention": 20}
+
+
+def test_the_table_measures_each_data_set_before_standardisation():
+    names = [
+        *("observational/d6_s2_seed1", "observational/d6_s2_seed0"),
+        *("interventional/d6_s2_f0.5_seed0", "interventional/d6_s2_f1_seed0"),
+        *("dcdi/L_d6_s1_seed0", "observational/d6_s2_seed0"),
+    ]
+    table = collect_sortability(map(DatasetKey.parse, names), **ROWS)
+    assert list(table) == list(COLUMNS)
+    assert table[["family", "seed"]].values.tolist() == [
+        ["dcdi", 0],
+        ["interventional", 0],
+        ["observational", 0],
+        ["observational", 1],
+    ]
+    data = simulate(6, 2, 1, n_observational=300, standardise=False)
+    assert table.loc[3, "var_sortability"] == var_sortability(data.X, data.adjacency)
+    data = simulate_dcdi(6, 1, "L", 0, n=300, standardise=False)
+    X = data.X[~data.intervened.any(axis=1)]
+    assert table.loc[0, "n"] == len(X) == 300 // 7
+    assert table.loc[0, "var_sortability"] == var_sortability(X, data.adjacency)
+    # What methods are given is standardised, which R² does not see, whatever fraction is kept.
+    for fraction in (0.5, 1.0):
+        data = simulate_family("interventional", 6, 2, 0, fraction=fraction, **ROWS)
+        X = data.X[~data.intervened.any(axis=1)]
+        assert table.loc[1, "r2_sortability"] == pytest.approx(r2_sortability(X, data.adjacency))
+        assert table.loc[1, "n"] == len(X) == 300
+
+
+def test_the_papers_data_give_the_order_away_by_variance_and_the_reverse_by_r2():
+    keys = [DatasetKey("observational", 20, 4, seed) for seed in range(3)]
+    table = collect_sortability(keys, n_observational=2000, n_per_intervention=1)
+    assert (table["var_sortability"] > 0.6).all() and (table["r2_sortability"] < 0.4).all()
+
+
+def test_the_printed_table_has_means_and_ranges_of_each_kind(tmp_path):
+    rows = [
+        ("dcdi", "L", 5, 1, 0, 50, float("nan"), float("nan")),
+        ("interventional", "", 5, 2, 0, 300, 0.7, 0.2),
+        ("observational", "", 5, 2, 0, 300, 0.5, 0.25),
+        ("observational", "", 5, 2, 1, 300, 0.9, 0.35),
+    ]
+    cells, shown = make("sortability", pd.DataFrame(rows, columns=list(COLUMNS)))
+    texts = [[keys[0], *(entry[""] for entry in entries)] for keys, entries in shown.rows]
+    assert texts == [
+        ["observational, d = 5, s = 2", "2", "0.70 [0.50, 0.90]", "0.30 [0.25, 0.35]"],
+        ["interventional, d = 5, s = 2", "1", "0.70", "0.20"],
+        ["DCDI L, d = 5, s = 1", "1", "–", "–"],
+    ]
+    for path in layout.write(cells, shown, tmp_path / "sortability"):
+        assert path.stat().st_size
+    assert make("sortability", pd.DataFrame(columns=list(COLUMNS)))[1].rows == []

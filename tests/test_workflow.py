@@ -106,7 +106,8 @@ def test_sdcd_says_what_its_stages_did(finished):
 
 def test_every_figure_table_and_page_is_there(finished):
     results = finished / "results/smoke"
-    expected = {*built_on("observational", "interventional", "constraint_asymptotics")}
+    made_from = ("observational", "interventional", "constraint_asymptotics", "sortability")
+    expected = {*built_on(*made_from)}
     for target in expected:
         assert (results / target).stat().st_size > 0
     assert (results / "figures/observational.pdf").read_bytes().startswith(b"%PDF")
@@ -229,7 +230,8 @@ def test_more_seeds_are_fitted_and_no_other(clone, plan):
     new = [f"observational/d{d}_s2_seed7" for d in (5, 6)]
     methods = plan.experiments["observational"].methods
     fits = {f"fits/{name}/{method}.npz" for name in new for method in methods}
-    assert again == {f"data/{name}.npz" for name in new} | fits | built_on("observational")
+    built = built_on("observational", "sortability")
+    assert again == {f"data/{name}.npz" for name in new} | fits | built
 
 
 def test_comments_in_scripts_and_rules_rerun_nothing(clone):

@@ -15,7 +15,15 @@ from sdcd.errors import InputError
 from sdcd.exhibits import EXHIBITS
 from sdcd.experiments.configuration import checked
 from sdcd.experiments.datasets import DatasetKey
-from sdcd.experiments.plan import DERIVED, FAMILIES, PAPER, STUDIES, Experiment, make_plan
+from sdcd.experiments.plan import (
+    DERIVED,
+    FAMILIES,
+    FROM_DATA,
+    PAPER,
+    STUDIES,
+    Experiment,
+    make_plan,
+)
 from sdcd.fits import costs
 from sdcd.methods.registry import methods
 
@@ -340,7 +348,7 @@ def test_every_exhibit_has_known_runs_and_says_what_it_is_of_the_paper():
     of_paper = [exhibit.label for exhibit in EXHIBITS.values() if exhibit.label]
     assert of_paper == labels
     for rule, exhibit in EXHIBITS.items():
-        assert set(exhibit.runs) <= {*FAMILIES, *STUDIES, *DERIVED}, rule
+        assert set(exhibit.runs) <= {*FAMILIES, *STUDIES, *DERIVED, *FROM_DATA}, rule
         assert exhibit.label or exhibit.caption.startswith("Not in the paper."), rule
 
 
@@ -360,7 +368,7 @@ def test_tables_derived_from_fits_are_there_with_their_experiment():
 
 def test_every_figure_and_table_is_a_target_at_scale_paper_or_if_not_of_the_paper_at_quick():
     plan, quick = plan_of(scale="paper", gpu=True), plan_of(scale="quick")
-    available = {*plan.experiments, *plan.studies, *plan.derived()}
+    available = {*plan.experiments, *plan.studies, *plan.derived(), *FROM_DATA}
     for exhibit in EXHIBITS.values():
         rivals = {run for run in exhibit.runs if run.startswith("rivals_")}
         assert not rivals or (not exhibit.label and rivals <= set(quick.experiments))

@@ -95,8 +95,8 @@ ROWS = {
         (append("sdcd/data/own_data.py"), nothing)
     ],
     "`sdcd/simulation/`": [
-        (append("sdcd/simulation/paper.py"), of("simulate")),
-        (append("sdcd/simulation/dcdi.py"), of("simulate")),
+        (append("sdcd/simulation/paper.py"), of("simulate", "sortability")),
+        (append("sdcd/simulation/dcdi.py"), of("simulate", "sortability")),
     ],
     "`sdcd/metrics.py`": [(append("sdcd/metrics.py"), of("collect", "derive"))],
     "`sdcd/runs/thresholds.py`": [
@@ -128,7 +128,10 @@ ROWS = {
     "seeds, d, s in the config": [
         (
             smoke(grids={"observational": [*GRID, {"d": [7], "s": [2], "seeds": [3]}]}),
-            lambda job: "observational/d7_s2_seed3" in job or job == "collect observational",
+            lambda job: (
+                "observational/d7_s2_seed3" in job
+                or job in ("collect observational", "sortability")
+            ),
         )
     ],
     "a comment, a docstring, what an error says, the version": [

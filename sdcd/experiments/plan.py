@@ -49,6 +49,9 @@ DERIVED = {
 """Tables that are made from the matrices of an experiment's fits: the module and the function that
 makes each, and the experiment. See :meth:`Plan.derived`."""
 
+FROM_DATA = ("sortability",)
+"""Tables that are made from :meth:`Plan.datasets`, without a fit."""
+
 PAPER = {"n_observational": 10_000, "n_per_intervention": 500, "time_limit_s": 21_600}
 """What the paper used where a scale may shorten: rows, rows per intervention, seconds per fit."""
 
@@ -188,6 +191,10 @@ class Plan:
             return self.n_observational
         kept = key.d - int((1 - key.fraction) * key.d)
         return self.n_observational + kept * self.n_per_intervention
+
+    def datasets(self) -> list[DatasetKey]:
+        """The data sets of all experiments, each once, in order of their keys."""
+        return sorted({key for of in self.experiments.values() for key, _ in of.fits()})
 
     def to_json(self) -> str:
         """Everything about the plan on one line."""

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from sdcd.errors import InputError
 from sdcd.experiments.datasets import DATASET_PATTERN
-from sdcd.experiments.plan import DERIVED, FAMILIES, STUDIES
+from sdcd.experiments.plan import DERIVED, FAMILIES, FROM_DATA, STUDIES
 from sdcd.files import atomic_path, read_json, read_npz
 from sdcd.report.inputs import read_plan, read_tables
 from sdcd.report.overview import fit_names
@@ -44,7 +44,7 @@ LARGEST_MANIFEST = 50 * 10**6
 """Bytes, unpacked; an archive that says or holds more is refused."""
 
 _FIT = rf"fits/{DATASET_PATTERN}/[A-Za-z0-9][A-Za-z0-9_.+-]*"
-_RUNS = rf"runs/({'|'.join([*FAMILIES, *STUDIES, *DERIVED])})\.csv"
+_RUNS = rf"runs/({'|'.join([*FAMILIES, *STUDIES, *DERIVED, *FROM_DATA])})\.csv"
 _ALLOWED = re.compile(rf"plan\.json|{_RUNS}|{_FIT}\.(json|npz)")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from sdcd.errors import InputError
-from sdcd.experiments.plan import DERIVED, FAMILIES, STUDIES
+from sdcd.experiments.plan import DERIVED, FAMILIES, FROM_DATA, STUDIES
 from sdcd.files import read_json
 from sdcd.runs.table import RUN_COLUMNS, read_runs
 
@@ -30,9 +30,9 @@ def read_tables(
 ) -> dict[str, pd.DataFrame]:
     """Tables in ``runs/`` by name: those of the plan, or without one all that are there."""
     folder = Path(results) / "runs"
-    names = [*FAMILIES, *STUDIES, *DERIVED]
+    names = [*FAMILIES, *STUDIES, *DERIVED, *FROM_DATA]
     if plan:
-        planned = {*plan["experiments"], *plan["studies"]}
+        planned = {*plan["experiments"], *plan["studies"], *FROM_DATA}
         planned |= {name for name, (_, _, of) in DERIVED.items() if of in planned}
         names = [name for name in names if name in planned]
     found = {

@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from sdcd.errors import InputError
-from sdcd.experiments.plan import DERIVED, STUDIES, Experiment, Plan
+from sdcd.experiments.plan import DERIVED, FROM_DATA, STUDIES, Experiment, Plan
 from sdcd.files import atomic_path
 from sdcd.runs.table import RUN_COLUMNS, read_runs
 
@@ -170,7 +170,7 @@ def kept_runs(plan: Plan, folder: str | Path) -> dict[str, pd.DataFrame]:
         name: table_of(experiment, plan.methods, fits)
         for name, experiment in plan.experiments.items()
     }
-    for name in (*STUDIES, *DERIVED):
+    for name in (*STUDIES, *DERIVED, *FROM_DATA):
         path = Path(folder) / f"runs/{name}.csv"
         if path.exists():
             tables[name] = read_runs(path)

@@ -21,7 +21,7 @@ from sdcd.fits.costs import allowance, expected_seconds
 from sdcd.errors import InputError
 from sdcd.exhibits import FIGURES, TABLES, available, file_stem
 from sdcd.experiments.datasets import DATASET_PATTERN, DatasetKey
-from sdcd.experiments.plan import DERIVED, STUDIES, make_plan
+from sdcd.experiments.plan import DERIVED, FROM_DATA, STUDIES, make_plan
 from sdcd.fits.fingerprint import fingerprint
 from sdcd.fits.provenance import fit_fingerprint
 from sdcd.methods.registry import methods as registered_methods
@@ -63,7 +63,7 @@ PUBLISHED = tuple(sorted((ROOT / "sdcd/published").glob("*.csv")))
 TEMPLATES = tuple(sorted((ROOT / "sdcd/report/templates").iterdir()))
 AVAILABLE = [*PLAN.experiments, *PLAN.studies]
 FROM_FITS = PLAN.derived()
-SHOWN = {*AVAILABLE, *FROM_FITS}
+SHOWN = {*AVAILABLE, *FROM_FITS, *(FROM_DATA if PLAN.experiments else [])}
 
 
 wildcard_constraints:
