@@ -42,6 +42,29 @@ def test_what_is_expected_is_bounded_by_the_limit(monkeypatch):
     assert expected_seconds("", 10, 1, 600) is None
 
 
+def test_a_step_after_a_method_costs_a_share_of_sdcd_whatever_the_method():
+    sdcd, _ = expected("SDCD", 20, 10_000)
+    for name in ("sortnregress", "DCDI-G", "SDCD"):
+        base, memory = expected(name, 20, 10_000)
+        assert expected(f"{name}+prune", 20, 10_000)[0] == pytest.approx(base + sdcd / 4)
+        assert expected(f"{name}+order", 20, 10_000)[0] == pytest.approx(base + 2 * sdcd)
+        assert expected(f"{name}+order", 20, 10_000)[1] >= memory
+    assert expected("SDCD-pruned", 20, 10_000) == expected("SDCD+prune", 20, 10_000)
+    assert expected("no such method+prune", 20, 10_000) is None
+
+
+def test_each_known_point_has_rows_of_its_own():
+    """Data with interventions have more rows the more variables there are."""
+    known = [row for row in rows_of(TABLE) if row["method"] == "dotears"]
+    assert len({row["n"] for row in known}) > 2
+    for row in known:
+        seconds, _ = expected("dotears", int(row["d"]), int(row["n"]))
+        assert seconds == pytest.approx(float(row["seconds"]))
+        assert expected("dotears", int(row["d"]), 2 * int(row["n"]))[0] == pytest.approx(
+            2 * seconds
+        )
+
+
 @pytest.fixture
 def results(tmp_path):
     """Two fits that count, and one of each kind that does not."""

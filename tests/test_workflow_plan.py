@@ -129,6 +129,34 @@ def test_bounds_of_a_method_leave_fits_out():
     assert found == {(20, 0), (20, 1), (30, 0), (30, 1)}
 
 
+def test_a_grid_of_all_seeds_gives_every_method_all_of_them():
+    config = copy.deepcopy(CONFIG)
+    smoke = config["scales"]["smoke"]
+    smoke["method_options"]["GIES"] = {"max_seeds": 1, "max_d": 5}
+    (grid,) = smoke["grids"]["observational"]
+    seeds_of_gies = {}
+    for grid["all_seeds"] in (False, True):
+        plan = make_plan({**config, "scale": "smoke"}, SCHEMA)
+        fits = plan.experiments["observational"].fits()
+        seeds_of_gies[grid["all_seeds"]] = [(k.d, k.seed) for k, name in fits if name == "GIES"]
+    assert seeds_of_gies == {False: [(5, 0)], True: [(5, 0), (5, 1)]}
+    grid["all_seeds"] = "no"
+    with pytest.raises(InputError, match=r'all_seeds: found "no", expected true or false'):
+        make_plan({**config, "scale": "smoke"}, SCHEMA)
+
+
+def test_rivals_are_compared_on_the_same_data_sets_beyond_quick():
+    """A method that was run on fewer of them could not be told from the others."""
+    for scale in ("laptop", "weekend"):
+        plan = plan_of(scale=scale)
+        for name in ("rivals_observational", "rivals_interventional", "rivals_dcdi"):
+            fits = plan.experiments[name].fits()
+            for method in plan.experiments[name].methods:
+                largest = plan.methods[method].max_d or 10_000
+                wanted = {key for key, _ in fits if key.d <= largest}
+                assert {key for key, other in fits if other == method} == wanted, method
+
+
 def test_parts_of_a_scattered_first_stage():
     options = {"SDCD": {"scatter": {"targets_per_job": 20, "min_d": 50}}}
     plan = plan_of(scale="paper", method_options=options).methods["SDCD"]

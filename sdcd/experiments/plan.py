@@ -121,7 +121,8 @@ class Experiment:
     name : str
         One of :data:`FAMILIES`.
     grids : list of dict
-        As in the configuration: ``d``, ``s``, ``seeds``, and ``fractions`` or ``mechanisms``.
+        As in the configuration: ``d``, ``s``, ``seeds``, perhaps ``all_seeds``, and ``fractions``
+        or ``mechanisms``.
     methods : dict of str to dict
         For each method its bounds ``min_d``, ``max_d``, ``max_seeds``, and ``shortened``.
     """
@@ -135,8 +136,10 @@ class Experiment:
         found = {}
         for grid in self.grids:
             seeds = _seeds(grid["seeds"])
+            bounded = not grid.get("all_seeds", False)
             allowed = {
-                name: set(seeds[: bounds["max_seeds"]]) for name, bounds in self.methods.items()
+                name: set(seeds[: bounds["max_seeds"] if bounded else None])
+                for name, bounds in self.methods.items()
             }
             for key in _datasets(FAMILIES[self.name], grid, seeds):
                 for name, bounds in self.methods.items():

@@ -31,6 +31,10 @@ LEAST_MEMORY_MB = 2000.0
 MEMORY_OVERHEAD_MB = 1000.0
 """Of a job beyond its fit: the processes that start and watch it."""
 
+STEPS = {"+prune": 0.25, "-pruned": 0.25, "+order": 2.0, "-ordered": 2.0}
+"""Seconds of a step after a method, in those of SDCD on the same data: pruning takes at most a
+quarter, the search over orders with its graph about as long as SDCD, and restarts as long again."""
+
 FULL_ATTEMPT = 3
 """The attempt that may use the whole limits, whatever the expected cost."""
 
@@ -65,18 +69,21 @@ def expected(method: str, d: int, n: int) -> tuple[float, float] | None:
     """Expected seconds and peak memory (10^6 bytes) of a fit; ``None`` if nothing is known.
 
     Both are interpolated on a logarithmic scale in ``d``; beyond the known points time grows with
-    d^3 and memory with d^2. Both grow in proportion to ``n`` above the rows of the known points.
+    d^3 and memory with d^2. Both grow in proportion to ``n`` above the rows of each known point. A
+    method with a step after it costs the method and the step (:data:`STEPS`).
     """
-    points, share = _table().get(method), 1.0
-    if not points:
-        base, share = _before(method)
-        points = _table().get(base)
-    if not points:
-        return None
-    rows = max(1.0, n / points[0][1])
-    seconds = _interpolated(d, [(p[0], p[2]) for p in points], 3.0)
-    memory = _interpolated(d, [(p[0], p[3]) for p in points], 2.0)
-    return share * seconds * rows, memory * rows
+    points = _table().get(method)
+    if points:
+        more = [max(1.0, n / p[1]) for p in points]
+        seconds = [(p[0], p[2] * m) for p, m in zip(points, more, strict=True)]
+        memory = [(p[0], p[3] * m) for p, m in zip(points, more, strict=True)]
+        return _interpolated(d, seconds, 3.0), _interpolated(d, memory, 2.0)
+    for suffix, share in STEPS.items():
+        base = expected(method.removesuffix(suffix), d, n) if method.endswith(suffix) else None
+        if base is not None:
+            step = expected("SDCD", d, n)
+            return base[0] + share * step[0], max(base[1], step[1])
+    return None
 
 
 def expected_seconds(
@@ -88,19 +95,6 @@ def expected_seconds(
     """
     cost = expected(method, d, n)
     return None if cost is None else min(share * cost[0], time_limit_s)
-
-
-def _before(method: str) -> tuple[str, float]:
-    """The method that one with a step after it starts from, and how much longer the whole takes."""
-    for suffix, share in _STEPS.items():
-        if method.endswith(suffix):
-            return method.removesuffix(suffix), share
-    return method, 1.0
-
-
-_STEPS = {"+prune": 1.25, "-pruned": 1.25, "+order": 3.0, "-ordered": 3.0}
-"""Pruning takes at most a quarter of SDCD's time, the search over orders with its graph about as
-long as SDCD, restarts more; both little memory."""
 
 
 def allowance(
