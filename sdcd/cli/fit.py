@@ -6,6 +6,12 @@ import tempfile
 from pathlib import Path
 
 from sdcd.cli._files import Outputs, note, require_suffix, say
+from sdcd.cli._resamples import (
+    add_resample_options,
+    require_resamples,
+    resample_and_tell,
+    resample_outputs,
+)
 from sdcd.cli._tables import ABOUT_TABLES, add_table_options, read_described, tell
 from sdcd.cli._types import count, natural, positive, setting
 
@@ -38,6 +44,13 @@ def add(command) -> None:
                            gain and gain_se, what the edge adds to the prediction of its child;
                            of an ordered graph reversal and reversal_se, what turning it costs
           fit.graph.png, fit.graph.pdf    a picture of the graph
+
+        with --resamples also:
+          fit.edges.csv    has the columns frequency and frequency_reversed, and is ranked by the
+                           former: the share of the resamples with this edge, with the opposite one
+          fit.frequencies.csv    the same of every edge that any resample has
+          fit.consensus.npz, .json    the graph of the edges that most resamples have, as a fit
+          fit.resamples/   the fits; a command that was stopped goes on from them
 
         exit code: 0 done; 2 wrong input, nothing written; 3 the fit failed: fit.json says why;
         4 the system would not (such as a full disk), with what is written, or the fit's process was
@@ -75,6 +88,7 @@ def add(command) -> None:
         metavar="FILE.csv",
         help="no edge from a later tier to an earlier one: columns variable, tier",
     )
+    add_resample_options(parser)
     add_table_options(parser)
 
 
@@ -95,6 +109,7 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
     logs = [options.log] if options.log else []
     files = {"forbid": options.forbid, "require": options.require, "tiers": options.tiers}
     known = [path for path in files.values() if path is not None]
+    views += resample_outputs(out) if options.resamples else []
     outputs.expect([out, out.with_suffix(".json"), *views, *logs], [options.file, *known])
     settings = dict(options.settings or [])
     chosen = method(options.method)
@@ -103,6 +118,7 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
     source = Path(options.file)
     read = read_described(options, source)
     require_kind(chosen, read.dataset, source)
+    require_resamples(options, read.dataset)
     if known:
         settings["knowledge"] = read_knowledge(read.dataset.names, **files)
     tell(read, source, f"{options.method} on ")
@@ -125,16 +141,19 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
             log=options.log,
             progress=sys.stderr.isatty() if options.progress is None else options.progress,
         )
+        agreed = resample_and_tell(options, record, out, data, settings)
     written = [out, out.with_suffix(".json")]
-    written += write_views(out, picture=not options.no_picture)
-    if record["status"] != "ok":
-        note(f"sdcd: fit failed: {record['status']}: {record['reason']}")
-        return EXIT_FAILED_FIT
+    written += write_views(out, picture=not options.no_picture, frequencies=agreed.frequencies)
+    written += agreed.written
+    for failed in (record, agreed.record):
+        if failed["status"] != "ok":
+            note(f"sdcd: fit failed: {failed['status']}: {failed['reason']}")
+            return EXIT_FAILED_FIT
     say("\n".join(map(str, written)))
     return 0
 
 
-def write_views(fit: str | Path, *, picture: bool = True) -> list[Path]:
+def write_views(fit: str | Path, *, picture: bool = True, frequencies=None) -> list[Path]:
     """Write what a person looks at beside a fit: its edges by name, and a picture.
 
     Parameters
@@ -144,6 +163,8 @@ def write_views(fit: str | Path, *, picture: bool = True) -> list[Path]:
         it; those of an earlier fit go away if this one failed.
     picture : bool
         Whether to draw. Without matplotlib nothing is drawn, and standard error says so.
+    frequencies : sdcd.fits.resamples.Frequencies, optional
+        Of the edges, to rank them by, and to be columns of their list.
 
     Returns
     -------
@@ -152,6 +173,7 @@ def write_views(fit: str | Path, *, picture: bool = True) -> list[Path]:
     """
     from sdcd.data.edges import write_edges
     from sdcd.fits.record import load_fit
+    from sdcd.fits.resamples import write_ranked_edges
 
     fit = Path(fit)
     edges, stem = fit.with_suffix(".edges.csv"), fit.with_suffix(".graph")
@@ -162,7 +184,10 @@ def write_views(fit: str | Path, *, picture: bool = True) -> list[Path]:
         return []
     names = graph.arrays["names"].tolist()
     more = {name: graph.arrays[name] for name in EDGE_ARRAYS if name in graph.arrays}
-    write_edges(edges, graph.adjacency, graph.weights, names, more)
+    if frequencies is None:
+        write_edges(edges, graph.adjacency, graph.weights, names, more)
+    else:
+        write_ranked_edges(edges, graph, frequencies, more)
     if not picture:
         return [edges]
     try:

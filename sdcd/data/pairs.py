@@ -1,0 +1,48 @@
+"""Lists of pairs of variables, with whatever is known about each, in an order of one's own."""
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from sdcd.files import atomic_path
+
+
+def write_pairs(
+    path: str | Path,
+    names: Sequence[str],
+    parents: np.ndarray,
+    children: np.ndarray,
+    columns: Mapping[str, np.ndarray],
+) -> None:
+    """Write a ``.csv`` with the columns ``parent``, ``child`` and further ones.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    names : sequence of d str
+        Of the variables.
+    parents, children : int (m,)
+        The pairs, in the order in which they are written.
+    columns : mapping
+        For each further column its name and the pairs' values, (d, d): numbers, of which NaN is an
+        empty cell, or booleans, written as 1 and 0.
+    """
+    with (
+        atomic_path(path) as temporary,
+        open(temporary, "w", newline="", encoding="utf-8") as stream,
+    ):
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(["parent", "child", *columns])
+        for i, j in zip(np.asarray(parents).tolist(), np.asarray(children).tolist(), strict=True):
+            cells = [_cell(matrix[i, j].item()) for matrix in columns.values()]
+            writer.writerow([names[i], names[j], *cells])
+
+
+def _cell(value: bool | int | float) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    return "" if math.isnan(value) else repr(value)
