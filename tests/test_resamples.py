@@ -333,7 +333,7 @@ def test_parts_that_cannot_be_fitted_are_refused_before_any_fit(tmp_path, capsys
     rare[:, 1] = np.arange(100) == 3
     write_dataset(tmp_path / "rare.npz", Dataset(rare, np.zeros(rare.shape, bool), ("a", "b", "c")))
     for name, message in (
-        ("few", "resample 1 (half): 9 of 18 rows: 9 rows, expected at least 10"),
+        ("few", "resample 1 (half), 9 of 18 rows: 9 rows, expected at least 10"),
         ("rare", "50 of 100 rows: column 'b': constant, 0 in all 50 rows"),
     ):
         with pytest.raises(InputError) as error:

@@ -6,4 +6,5 @@
 ``tables``      the formats .csv, .tsv, .parquet
 ``annotated``   the formats .h5ad and .zarr
 ``edges``       lists of edges by the names of their variables
+``pairs``       lists of pairs of variables with what is known about each
 """
