@@ -14,6 +14,7 @@ from sdcd.experiments.datasets import DatasetKey
 from sdcd.experiments.plan import make_plan
 from sdcd.fits.run import run_fit
 from sdcd.reproduction import ledger
+from sdcd.reproduction.__main__ import main
 from sdcd.reproduction.look import look, older_than_the_code
 from sdcd.reproduction.run import adopt, missing, run
 from sdcd.reproduction.standing import BEGIN, END, standing, write_standing
@@ -172,3 +173,39 @@ def test_every_fit_of_laptop_is_one_of_weekend():
         assert set(experiment.fits()) <= set(weekend.experiments[name].fits())
     for name, method in laptop.methods.items():
         assert method.settings == weekend.methods[name].settings
+
+
+def _command(monkeypatch, *arguments):
+    monkeypatch.setattr("sys.argv", ["sdcd.reproduction", *map(str, arguments)])
+    return main()
+
+
+def test_the_command_says_what_is_missing_at_the_scale(monkeypatch, capsys, tmp_path):
+    fits = {}
+    for scale in ("smoke", "quick"):
+        assert _command(monkeypatch, "--scale", scale, "--folder", tmp_path, "missing") == 0
+        *methods, total = (line.split() for line in capsys.readouterr().out.splitlines())
+        assert total[0] == "all" and int(total[1]) == sum(int(line[1]) for line in methods)
+        fits[scale] = len(missing(_scale(scale), tmp_path))
+        assert int(total[1]) == fits[scale]
+    assert fits["smoke"] < fits["quick"]
+
+
+def test_the_command_draws_the_ledger_and_tells_of_older_code(
+    monkeypatch, capsys, plan, filled, tmp_path
+):
+    table = ledger.read(filled)
+    table.loc[0, "fingerprint"] = "0" * 16
+    ledger.add(tmp_path, table.to_dict("records"))
+    monkeypatch.setattr("sdcd.reproduction.__main__._plan", lambda scale: plan)
+    look = ("--folder", tmp_path, "look", "--results", tmp_path / "drawn")
+    assert _command(monkeypatch, *look) == 0
+    said = capsys.readouterr().out
+    assert "1 of 2 fits of sortnregress" in said
+    assert f"report: {tmp_path}/drawn/report.html" in said
+    assert (tmp_path / "drawn/report.html").exists()
+
+
+def test_the_command_refuses_an_empty_ledger_in_one_line(monkeypatch, capsys, tmp_path):
+    assert _command(monkeypatch, "--folder", tmp_path, "look") == 2
+    assert capsys.readouterr().err.count("\n") == 1
