@@ -1,8 +1,9 @@
-# make reproduce   set up what is missing, then the paper at scale quick, with a report
-# make look        the report of the runs kept in reproduction/, without a fit
-# make test        set up what is missing, then all checks and the tests but for the slow ones
-# make test-slow   the slow ones
-# make docs        the documentation as a site
+# Each target first sets up the environment if needed.
+# make reproduce   reproduce the paper at scale quick and write a report
+# make look        write a report from the runs kept in reproduction/, without fitting anything
+# make test        run the linters and the fast tests
+# make test-slow   run the slow tests
+# make docs        build the documentation site
 # SCALE, CORES, PYTHON and VENV can be set: make reproduce SCALE=smoke CORES=4 PYTHON=python3.12
 
 SCALE = quick
@@ -25,15 +26,15 @@ reproduce: set-up
 	@echo "figures: $(CURDIR)/$(RESULTS)/figures"
 	@echo "tables:  $(CURDIR)/$(RESULTS)/tables"
 
-# The report of the runs that are kept in reproduction/, without a fit.
+# A report from the runs kept in reproduction/, without fitting anything.
 look: set-up
 	@$(BIN)/python -m sdcd.reproduction look
 
-# Two processes, each test file in one of them.
+# In two processes; all tests of a file run in the same one.
 test: check
 	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --durations 30
 
-# What takes long: faults and kills of the workflow, SLURM, the larger comparisons with oracles.
+# Slow tests: faults in and kills of the workflow, SLURM, the larger comparisons with other packages.
 test-slow: set-up
 	$(BIN)/python -m pytest -m slow --durations 30
 
@@ -44,7 +45,7 @@ check: set-up
 	$(BIN)/snakefmt --check Snakefile workflow/rules
 	$(BIN)/snakemake --lint
 
-# The documentation as a site in build/site.
+# Build the documentation site in build/site.
 docs: set-up
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "docs: $(CURDIR)/build/site/index.html"
