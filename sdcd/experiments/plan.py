@@ -135,7 +135,7 @@ class Experiment:
         """Every pair of data set and method, ordered by grid, data set and method, each once."""
         found = {}
         for grid in self.grids:
-            seeds = _seeds(grid["seeds"])
+            seeds = seeds_of(grid["seeds"])
             bounded = not grid.get("all_seeds", False)
             allowed = {
                 name: set(seeds[: bounds["max_seeds"] if bounded else None])
@@ -267,7 +267,7 @@ def make_plan(config: Mapping[str, object], schema: Mapping[str, object]) -> Pla
 
 def _methods_of_experiments(config, kinds) -> dict[str, list[str]]:
     """The methods of each experiment, ``all`` and ``interventional`` written out."""
-    _check_names(config["methods"], "methods", kinds)
+    check_names(config["methods"], "methods", kinds)
     chosen = {}
     for experiment, content in config["experiments"].items():
         where = f"experiments.{experiment}.methods"
@@ -276,7 +276,7 @@ def _methods_of_experiments(config, kinds) -> dict[str, list[str]]:
             names = config["methods"]
         elif names == "interventional":
             names = [name for name in config["methods"] if kinds[name] == "interventional"]
-        _check_names(names, where, kinds)
+        check_names(names, where, kinds)
         if FAMILIES[experiment] != "observational":
             for name in names:
                 if kinds[name] != "interventional":
@@ -288,7 +288,8 @@ def _methods_of_experiments(config, kinds) -> dict[str, list[str]]:
     return chosen
 
 
-def _check_names(names: Iterable[str], where: str, kinds: Mapping[str, str]) -> None:
+def check_names(names: Iterable[str], where: str, kinds: Mapping[str, str]) -> None:
+    """Refuse a name under the key ``where`` that is none of the registered methods."""
     for name in names:
         if name not in kinds:
             hint = closest(name, kinds) or f" (known: {', '.join(kinds)})"
@@ -298,8 +299,8 @@ def _check_names(names: Iterable[str], where: str, kinds: Mapping[str, str]) -> 
 def _plan_of_scale(config, scale_name, chosen, kinds) -> Plan:
     scale = config["scales"][scale_name]
     where = f"scales.{scale_name}"
-    _check_names(config["method_options"], "method_options", kinds)
-    _check_names(scale["method_options"], f"{where}.method_options", kinds)
+    check_names(config["method_options"], "method_options", kinds)
+    check_names(scale["method_options"], f"{where}.method_options", kinds)
     plans: dict[str, MethodPlan] = {}
     experiments = {}
     for name, grids in scale["grids"].items():
@@ -311,7 +312,7 @@ def _plan_of_scale(config, scale_name, chosen, kinds) -> Plan:
         _check_grids(grids, f"{where}.grids.{name}")
         compared = {}
         for method in chosen[name]:
-            plan = plans.get(method) or _method_plan(config, scale, where, method)
+            plan = plans.get(method) or method_plan(config, scale, where, method)
             if plan.gpu and config["gpu"] not in (True, "true"):
                 continue
             plans[method] = plan
@@ -337,7 +338,22 @@ def _plan_of_scale(config, scale_name, chosen, kinds) -> Plan:
     )
 
 
-def _method_plan(config, scale, where, name) -> MethodPlan:
+def method_plan(
+    config: Mapping[str, object], scale: Mapping[str, object], where: str, name: str
+) -> MethodPlan:
+    """How a method is run: its options, over those of ``method_options`` and the limits of all.
+
+    Parameters
+    ----------
+    config : mapping
+        Checked.
+    scale : mapping
+        What has ``time_limit_s``, ``memory_limit_mb`` and ``method_options``.
+    where : str
+        Its key.
+    name : str
+        The method.
+    """
     general = config["method_options"].get(name, {})
     of_scale = scale["method_options"].get(name, {})
     options = {
@@ -427,7 +443,8 @@ def _check_grids(grids, where) -> None:
                 )
 
 
-def _seeds(seeds: int | list[int]) -> list[int]:
+def seeds_of(seeds: int | list[int]) -> list[int]:
+    """Seeds as the configuration has them: so many from 0 on, or a list."""
     return list(seeds) if isinstance(seeds, list) else list(range(int(seeds)))
 
 

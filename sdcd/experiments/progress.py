@@ -10,10 +10,13 @@ import re
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sdcd.data.look import Look
 from sdcd.errors import InputError
+from sdcd.experiments.own_data import OwnStudy
 from sdcd.experiments.plan import Plan
 from sdcd.files import read_json, write_json
 from sdcd.fits.costs import expected_seconds
@@ -88,7 +91,24 @@ def write_plan(plan: Plan, results: str | Path) -> None:
             seconds = expected_seconds(name, key.d, plan.n_rows(key), method.time_limit_s)
             rounded = None if seconds is None else round(seconds, 1)
             fits[key.name, name] = [key.name, name, rounded, method.threads]
-    content = {"scale": plan.scale, "started": round(time.time(), 1), "fits": list(fits.values())}
+    _write(results, plan.scale, list(fits.values()))
+
+
+def write_own_plan(studies: Mapping[str, OwnStudy], looks: Mapping[str, Look], results) -> None:
+    """The same for tables of a person's own, by the sizes that a look at them found."""
+    fits = []
+    for name, study in studies.items():
+        for run, method in study.fits():
+            plan = study.methods[method]
+            size = looks[name].d, looks[name].n
+            seconds = expected_seconds(method, *size, plan.time_limit_s)
+            rounded = None if seconds is None else round(seconds, 1)
+            fits.append([f"{name}/{run}", method, rounded, plan.threads])
+    _write(results, "own", fits)
+
+
+def _write(results: str | Path, scale: str, fits: list) -> None:
+    content = {"scale": scale, "started": round(time.time(), 1), "fits": fits}
     write_json(Path(results) / PLAN_FILE, content)
 
 

@@ -21,12 +21,19 @@ from sdcd.fits.costs import allowance, expected_seconds
 from sdcd.errors import InputError
 from sdcd.exhibits import FIGURES, TABLES, available, file_stem
 from sdcd.experiments.datasets import DATASET_PATTERN, DatasetKey
+from sdcd.experiments.own_data import FOLDER, RUN_PATTERN, look_at_files, of_run, own_studies
 from sdcd.experiments.plan import DERIVED, FROM_DATA, STUDIES, make_plan
 from sdcd.fits.fingerprint import fingerprint
 from sdcd.fits.provenance import fit_fingerprint
 from sdcd.methods.registry import methods as registered_methods
 from sdcd.experiments.origin import warnings
-from sdcd.experiments.progress import read_progress, reasons, without_room, write_plan
+from sdcd.experiments.progress import (
+    read_progress,
+    reasons,
+    without_room,
+    write_own_plan,
+    write_plan,
+)
 
 # A job of a scheduler reads these rules again, when config.yaml may have been edited: it gets what
 # the run began with.
@@ -42,10 +49,10 @@ config.clear()
 config.update(json.loads(os.environ["SDCD_WORKFLOW_CONFIG"]))
 
 try:
-    PLAN = make_plan(
-        config,
-        yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text()),
-    )
+    SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+    PLAN = make_plan(config, SCHEMA)
+    STUDIES_OF_OWN_DATA = own_studies(config, SCHEMA) if config.get("own_data") else {}
+    LOOKS = {name: look_at_files(study) for name, study in STUDIES_OF_OWN_DATA.items()}
     RESULTS = f"{config.get('results', 'results')}/{PLAN.scale}"
     if workflow.is_main_process:
         print(*warnings(PLAN, RESULTS), sep="\n", end="", file=sys.stderr)
@@ -59,6 +66,9 @@ PYTHON = "python" if workflow.deployment_settings.deployment_method else sys.exe
 shell.prefix(f"SDCD_PYTHON={quote(PYTHON)}; SDCD_SCRIPTS={quote(str(ROOT / 'workflow/scripts'))}; ")
 # Fits that this run has finished: should Snakemake be killed, it deletes what its jobs finish after that.
 FINISHED = f"{RESULTS}/finished"
+# Tables of one's own, whatever the scale.
+OWN = f"{config.get('results', 'results')}/{FOLDER}"
+OWN_METHODS = {method for study in STUDIES_OF_OWN_DATA.values() for method in study.methods}
 PUBLISHED = tuple(sorted((ROOT / "sdcd/published").glob("*.csv")))
 TEMPLATES = tuple(sorted((ROOT / "sdcd/report/templates").iterdir()))
 AVAILABLE = [*PLAN.experiments, *PLAN.studies]
@@ -68,7 +78,9 @@ SHOWN = {*AVAILABLE, *FROM_FITS, *(FROM_DATA if PLAN.experiments else [])}
 
 wildcard_constraints:
     dataset=DATASET_PATTERN,
-    method="|".join(map(re.escape, PLAN.methods)) or "none",
+    method="|".join(map(re.escape, {**PLAN.methods, **dict.fromkeys(OWN_METHODS)})) or "none",
+    own="|".join(map(re.escape, STUDIES_OF_OWN_DATA)) or "none",
+    run=RUN_PATTERN,
     targets=r"\d+-\d+",
     experiment="|".join(PLAN.experiments) or "none",
     study="|".join(PLAN.studies) or "none",
@@ -119,13 +131,14 @@ def simulate_arguments(wildcards):
 
 
 def method_of(wildcards):
-    return PLAN.methods[wildcards.method]
+    own = STUDIES_OF_OWN_DATA.get(wildcards.get("own"))
+    return (PLAN if own is None else own).methods[wildcards.method]
 
 
-def method_arguments(method, settings):
+def method_arguments(method, settings, keep_in=FINISHED):
     arguments = ["--method", method.name, "--settings", json.dumps(settings, sort_keys=True)]
     arguments += ["--time-limit-s", method.time_limit_s]
-    arguments += ["--memory-limit-mb", method.memory_limit_mb, "--keep-in", FINISHED]
+    arguments += ["--memory-limit-mb", method.memory_limit_mb, "--keep-in", keep_in]
     if method.outside is not None:
         arguments += ["--outside", json.dumps(method.outside, sort_keys=True)]
     return arguments
@@ -169,12 +182,16 @@ def fit_priority(wildcards):
 
 def size_of(wildcards):
     """Method, d and n, which its cost depends on."""
+    if look := LOOKS.get(wildcards.get("own")):
+        return method_of(wildcards).name, look.d, look.n
     key = DatasetKey.parse(wildcards.dataset)
     return method_of(wildcards).name, key.d, PLAN.n_rows(key)
 
 
 def share_of(wildcards):
     """The part of the fit that the job does."""
+    if "own" in wildcards.keys():
+        return 1.0
     d = DatasetKey.parse(wildcards.dataset).d
     first, _, last = wildcards.get("targets", f"1-{d}").partition("-")
     return (int(last) - int(first) + 1) / d
@@ -194,13 +211,43 @@ def fits_of(experiment):
         yield f"{RESULTS}/fits/{dataset}/{method}.npz"
 
 
+def own_fit_arguments(wildcards):
+    method = method_of(wildcards)
+    kind, number = of_run(wildcards.run)
+    arguments = method_arguments(method, method.settings, f"{OWN}/finished")
+    return [*arguments, "--seed" if kind == "seed" else "--resample", number]
+
+
+def own_fit_code(wildcards):
+    method = method_of(wildcards)
+    return fit_fingerprint(registered_methods()[method.name], method.settings)
+
+
+def own_resampling_code(wildcards):
+    return fingerprint("sdcd.fits.resamples") if of_run(wildcards.run)[0] == "resample" else ""
+
+
+def own_files(wildcards):
+    """All that the page of a table is made from."""
+    study = STUDIES_OF_OWN_DATA[wildcards.own]
+    yield f"{OWN}/data/{study.name}.npz"
+    if study.truth is not None:
+        yield f"{OWN}/truth/{study.name}.npz"
+    for run, method in study.fits():
+        yield f"{OWN}/fits/{study.name}/{run}/{method}.npz"
+
+
 def start_of_run():
     """Before the first job: what is wanted."""
     write_plan(PLAN, RESULTS)
+    if STUDIES_OF_OWN_DATA:
+        write_own_plan(STUDIES_OF_OWN_DATA, LOOKS, OWN)
 
 
 def end_of_run():
     """All that is finished is known to Snakemake: say what failed, by reason."""
-    shutil.rmtree(FINISHED, ignore_errors=True)
-    lines = [*reasons(read_progress(RESULTS)), without_room(RESULTS)]
+    lines = []
+    for folder in [RESULTS, OWN] if STUDIES_OF_OWN_DATA else [RESULTS]:
+        shutil.rmtree(f"{folder}/finished", ignore_errors=True)
+        lines += [*reasons(read_progress(folder)), without_room(folder)]
     print("\n".join(filter(None, lines)), file=sys.stderr)

@@ -11,17 +11,20 @@ and which the workflow removes at its end; a fit that is found there is not made
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
 import re
 import shutil
 import sys
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import _script
 
-from sdcd.errors import InputError
+from sdcd.errors import DataError, InputError
 from sdcd.files import atomic_path, read_json, read_npz
 from sdcd.fits.provenance import digest, fit_fingerprint
 from sdcd.fits.run import run_fit
@@ -36,6 +39,9 @@ def main() -> None:
     parser.add_argument("--settings", type=json.loads, default={}, help="parameters, as JSON")
     parser.add_argument("--outside", type=json.loads, help="the outside command, as JSON")
     parser.add_argument("--seed", type=int, default=0, help="of the method")
+    parser.add_argument(
+        "--resample", type=int, help="fit to this draw of the rows, with a seed of its own"
+    )
     parser.add_argument(
         "--targets",
         type=_targets,
@@ -71,20 +77,22 @@ def main() -> None:
     if finished and _take_over(finished, Path(a.out)):
         print(f"{a.out}: was finished before the workflow was killed, and is kept", file=sys.stderr)
         return
-    record = run_fit(
-        a.data,
-        a.method,
-        seed=a.seed,
-        settings=a.settings,
-        out=a.out,
-        time_limit_s=attempt_s,
-        memory_limit_mb=attempt_mb,
-        threads=a.threads,
-        log=a.log,
-        checkpoint=checkpoint,
-        targets=a.targets,
-        first_stage=a.first_stage,
-    )
+    with _rows(a) as (data, seed):
+        record = run_fit(
+            data,
+            a.method,
+            shown_as=a.data,
+            seed=seed,
+            settings=a.settings,
+            out=a.out,
+            time_limit_s=attempt_s,
+            memory_limit_mb=attempt_mb,
+            threads=a.threads,
+            log=a.log,
+            checkpoint=checkpoint,
+            targets=a.targets,
+            first_stage=a.first_stage,
+        )
     more_time = record["status"] == "timeout" and attempt_s != a.time_limit_s
     more_memory = record["status"] == "oom" and attempt_mb != a.memory_limit_mb
     if more_time or more_memory:
@@ -102,10 +110,35 @@ def main() -> None:
             _link(Path(a.out).with_suffix(suffix), finished.with_suffix(suffix))
 
 
+@contextlib.contextmanager
+def _rows(a: argparse.Namespace):
+    """The data set to fit to, and the seed of the method."""
+    if a.resample is None:
+        yield a.data, a.seed
+        return
+    from sdcd.data.checks import check_fittable
+    from sdcd.data.dataset import read_dataset, write_dataset
+    from sdcd.fits.resamples import draw
+
+    whole = read_dataset(a.data)
+    drawn = draw(whole.intervened, a.seed, a.resample)
+    part = replace(whole, X=whole.X[drawn.rows], intervened=whole.intervened[drawn.rows])
+    try:
+        check_fittable(part.names, part.X, part.intervened)
+    except DataError as error:
+        raise InputError(f"{a.data}: resample {a.resample}: {error}") from None
+    with tempfile.TemporaryDirectory(prefix="sdcd-") as folder:
+        path = Path(folder) / "data.npz"
+        write_dataset(path, part)
+        yield path, drawn.seed
+
+
 def _identity(a: argparse.Namespace, *more: object) -> str:
     """A hash of all that the fit depends on."""
     total = hashlib.blake2b(digest_size=8)
-    total.update(repr((a.method, a.settings, a.seed, a.targets, a.code, *more)).encode())
+    total.update(
+        repr((a.method, a.settings, a.seed, a.resample, a.targets, a.code, *more)).encode()
+    )
     for path in (a.data, *a.first_stage):
         if Path(path).exists():
             total.update(digest(path).encode())

@@ -1,0 +1,167 @@
+"""Tables of a person's own, as the workflow fits them: ``own_data`` of the configuration.
+
+Each has a name. Every method is fitted to all rows with each seed, and to each resample of the rows
+once; a fit of all is ``fits/{name}/seed{k}/{method}.npz``, one of a resample
+``fits/{name}/resample{k}/{method}.npz`` in the folder of results ``own``.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from sdcd.data.look import Look, look
+from sdcd.data.own_data import TableOptions
+from sdcd.errors import InputError
+from sdcd.experiments.configuration import checked
+from sdcd.experiments.plan import MethodPlan, check_names, method_plan, seeds_of
+from sdcd.methods.registry import methods as registered_methods
+from sdcd.parameters import closest
+
+FOLDER = "own"
+"""The folder of results, beside those of the scales."""
+
+RUN_PATTERN = r"(?:seed|resample)\d+"
+"""Matches what a method is fitted to: all rows with a seed, or a resample."""
+
+_READING = (*(field.name for field in fields(TableOptions)), "standardise")
+
+
+@dataclass(frozen=True)
+class OwnStudy:
+    """One table, with all that is fitted to it.
+
+    Attributes
+    ----------
+    name : str
+        What the person calls it.
+    data : str
+        The file.
+    reading : dict
+        Fields of :class:`~sdcd.data.own_data.TableOptions`, and ``standardise``, where given.
+    truth : str or None
+        A list of edges that the graphs are compared with.
+    seeds : list of int
+        Of the methods, on all rows.
+    resamples : int
+        Draws of the rows, numbered from 1; see :mod:`sdcd.fits.resamples`.
+    methods : dict of str to MethodPlan
+        In the order of the configuration.
+    """
+
+    name: str
+    data: str
+    reading: Mapping[str, object]
+    truth: str | None
+    seeds: list[int]
+    resamples: int
+    methods: Mapping[str, MethodPlan]
+
+    def runs(self) -> list[str]:
+        """What each method is fitted to: ``seed0``, ..., ``resample1``, ..."""
+        numbers = range(1, self.resamples + 1)
+        return [f"seed{k}" for k in self.seeds] + [f"resample{k}" for k in numbers]
+
+    def fits(self) -> list[tuple[str, str]]:
+        """Every pair of run and method, by method."""
+        return [(run, method) for method in self.methods for run in self.runs()]
+
+    def to_json(self) -> str:
+        """All that a report needs, on one line."""
+        content = {**asdict(self), "methods": {m: p.shortened for m, p in self.methods.items()}}
+        return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+
+
+def of_run(run: str) -> tuple[str, int]:
+    """``seed`` or ``resample``, and its number."""
+    kind = run.rstrip("0123456789")
+    return kind, int(run.removeprefix(kind))
+
+
+def own_studies(config: Mapping[str, object], schema: Mapping[str, object]) -> dict[str, OwnStudy]:
+    """The tables of a configuration, by name; files are not looked at.
+
+    Parameters
+    ----------
+    config, schema : mapping
+        As for :func:`sdcd.experiments.plan.make_plan`, which has registered the outside commands.
+
+    Raises
+    ------
+    InputError
+        For the first fault found, in one line that names the config key.
+    """
+    config = checked(config, schema)
+    kinds = {name: method.data for name, method in registered_methods().items()}
+    found = {}
+    for name, content in config["own_data"].items():
+        where = f"own_data.{name}"
+        if FOLDER in config["scales"]:
+            raise InputError(
+                f"config key scales.{FOLDER}: found a scale of this name, expected another: the "
+                f"results of 'own_data' are called {FOLDER}"
+            )
+        names = content["methods"]
+        if names in ("all", "interventional"):
+            names = [m for m in config["methods"] if names == "all" or kinds[m] == names]
+        check_names(names, f"{where}.methods", kinds)
+        check_names(content["method_options"], f"{where}.method_options", kinds)
+        if not names:
+            raise InputError(f"config key {where}.methods: no method, expected one or more")
+        if content.get("perturbation_column") is not None:
+            _require_interventional(names, f"{where}.methods", kinds)
+        plans = {method: method_plan(config, content, where, method) for method in names}
+        without_gpu = config["gpu"] not in (True, "true")
+        found[name] = OwnStudy(
+            name=name,
+            data=content["data"],
+            reading={key: content[key] for key in _READING if key in content},
+            truth=content.get("truth"),
+            seeds=seeds_of(content["seeds"]),
+            resamples=int(content["resamples"]),
+            methods={m: plan for m, plan in plans.items() if not (plan.gpu and without_gpu)},
+        )
+    return found
+
+
+def _require_interventional(names: Iterable[str], where: str, kinds: Mapping[str, str]) -> None:
+    for name in names:
+        if kinds[name] != "interventional":
+            raise InputError(
+                f"config key {where}: found {name!r}, which takes no data with interventions, "
+                "expected methods that do, or no perturbation_column"
+            )
+
+
+def look_at_files(study: OwnStudy) -> Look:
+    """Look at a study's files before anything is made from them.
+
+    Raises
+    ------
+    InputError
+        If one is missing or is not what its name says, or a column is not there.
+    """
+    where = f"config key own_data.{study.name}"
+    try:
+        found = look(study.data)
+    except InputError as error:
+        raise InputError(f"{where}.data: {error}") from None
+    given = [key for key in study.reading if key != "standardise"]
+    if found.columns is None and given:
+        raise InputError(
+            f"{where}.{given[0]}: {study.data} says itself what was perturbed, expected no options "
+            "about columns"
+        )
+    column = study.reading.get("perturbation_column")
+    if column is not None and column not in found.columns:
+        shown = ", ".join(found.columns[:8]) + (", ..." if len(found.columns) > 8 else "")
+        raise InputError(
+            f"{where}.perturbation_column: {study.data} has no column {column!r}"
+            f"{closest(column, found.columns) or f' (columns: {shown})'}"
+        )
+    if study.truth is not None:
+        if not study.truth.endswith(".csv"):
+            raise InputError(f"{where}.truth: found {study.truth!r}, expected a .csv of edges")
+        if not Path(study.truth).is_file():
+            raise InputError(f"{where}.truth: {study.truth}: no such file")
+    return found

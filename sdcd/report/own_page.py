@@ -1,0 +1,278 @@
+"""The page on a person's own table: what the methods made of it, side by side.
+
+Beside the page are its numbers: ``edges.csv``, every edge that some method has; ``agreement.csv``;
+``methods.csv``.
+"""
+
+import base64
+import csv
+import math
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import jinja2
+import numpy as np
+
+from sdcd.files import atomic_path, read_json, read_npz
+from sdcd.metrics import score
+from sdcd.report.view import Span, Table
+from sdcd.runs.own_data import (
+    MethodFits,
+    SharedEdges,
+    agreement,
+    as_graph,
+    read_fits,
+    shared_edges,
+)
+
+SCORES = ("shd", "precision", "recall", "f1", "aid", "average_precision")
+MOST_LISTED = 60
+"""Edges on the page; all of them are in ``edges.csv``."""
+
+
+def write(study: Mapping[str, object], results: Path, out: Path) -> None:
+    """Write the page and its tables.
+
+    Parameters
+    ----------
+    study : mapping
+        As :meth:`sdcd.experiments.own_data.OwnStudy.to_json` writes it.
+    results : path
+        The folder with ``data/``, ``truth/`` and ``fits/``.
+    out : path
+        The page, ``.html``; the tables go beside it.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or is not what it should be.
+    """
+    names, fits = read_fits(results, study)
+    about = read_json(results / "data" / f"{study['name']}.json")
+    truth, about_truth = None, None
+    if study["truth"] is not None:
+        truth = read_npz(results / "truth" / f"{study['name']}.npz")["adjacency"]
+        about_truth = read_json(results / "truth" / f"{study['name']}.json")
+    edges = shared_edges(fits, len(names))
+    scores = {method: _mean_scores(each, truth) for method, each in fits.items()}
+    matrices = agreement(fits), agreement(fits, directed=False)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    _write_csv(out.with_name("edges.csv"), *_all_edges(names, fits, edges, truth))
+    _write_csv(out.with_name("agreement.csv"), *_all_pairs(fits, matrices))
+    _write_csv(out.with_name("methods.csv"), *_all_methods(fits, scores, truth))
+    content = {
+        "study": study,
+        "about": about,
+        "truth": about_truth,
+        "methods": _methods_table(fits, scores, truth),
+        "failures": _failures(fits),
+        "agreement": _agreement_table(fits, matrices),
+        "edges": _edges_table(names, fits, edges, truth),
+        "n_shared": int(edges.by_most().sum()),
+        "n_edges": len(edges.parents),
+        "n_listed": min(MOST_LISTED, len(edges.parents)),
+        "n_methods": edges.n_methods,
+        "shared_truth": _shared_truth(edges, truth),
+        "pictures": _pictures(names, fits, edges),
+    }
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("sdcd.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    text = environment.get_template("own_data.html.j2").render(content)
+    with atomic_path(out) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+# Numbers
+
+
+def _mean_scores(fits: MethodFits, truth: np.ndarray | None) -> dict[str, float]:
+    """Means over the seeds' graphs; weights, and so average precision, are those of the first."""
+    if truth is None or fits.adjacency is None:
+        return {}
+    found = []
+    for directed, joined in zip(fits.directed, fits.joined, strict=True):
+        # An undirected edge stands in both directions.
+        graph = (directed | (joined & ~directed & ~directed.T)).astype(np.int8)
+        found.append(score(graph, None, truth))
+    whole = score(fits.adjacency, fits.weights, truth)
+    means = {key: _mean([each[key] for each in found]) for key in SCORES}
+    return {**means, "average_precision": whole["average_precision"]}
+
+
+def _mean(values) -> float:
+    values = [math.nan if value is None else float(value) for value in values]
+    return float(np.mean(values))
+
+
+def _all_edges(names, fits, edges, truth):
+    head = ["parent", "child", "methods", "reversed", "support"]
+    head += [f"share {method}" for method in fits]
+    head += [f"frequency {method}" for method, each in fits.items() if each.resamples]
+    head += [] if truth is None else ["true"]
+    rows = []
+    for e, (i, j) in enumerate(zip(edges.parents, edges.children, strict=True)):
+        row = [names[i], names[j], edges.methods[e], edges.against[e], f"{edges.support[e]:.4g}"]
+        row += ["" if each.share is None else f"{each.share[i, j]:.4g}" for each in fits.values()]
+        row += [f"{each.frequency[i, j]:.4g}" for each in fits.values() if each.resamples]
+        row += [] if truth is None else [int(truth[i, j])]
+        rows.append(row)
+    return head, rows
+
+
+def _all_pairs(fits, matrices):
+    rows = [
+        [one, other, *(_plain(matrix[a, b]) for matrix in matrices)]
+        for a, one in enumerate(fits)
+        for b, other in enumerate(fits)
+    ]
+    return ["method", "other", "directed", "joined"], rows
+
+
+def _all_methods(fits, scores, truth):
+    head = ["method", "graphs", "failed", "edges", "seconds", "peak_rss_mb"]
+    head += [] if truth is None else SCORES
+    rows = []
+    for method, each in fits.items():
+        ran = list(each.records.values())
+        failed = sum(record["status"] != "ok" for record in ran)
+        row = [method, len(ran) - failed, failed, _plain(_n_edges(each))]
+        row += [_plain(np.mean([record["seconds"] for record in ran]))]
+        row += [max(record["peak_rss_mb"] for record in ran)]
+        rows.append(
+            row + ([] if truth is None else [_plain(scores[method].get(k)) for k in SCORES])
+        )
+    return head, rows
+
+
+def _n_edges(fits: MethodFits) -> float:
+    """Edges of a seed's graph, in the mean; one without direction counts once."""
+    return (
+        float(np.mean([np.triu(each).sum() for each in fits.joined])) if fits.joined else math.nan
+    )
+
+
+def _plain(value) -> str:
+    return "" if value is None or math.isnan(value) else f"{value:.6g}"
+
+
+def _write_csv(path: Path, head, rows) -> None:
+    with (
+        atomic_path(path) as temporary,
+        open(temporary, "w", newline="", encoding="utf-8") as stream,
+    ):
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(head)
+        writer.writerows(rows)
+
+
+# What is shown
+
+
+def _shown(value, digits: int = 2) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}"
+
+
+def _methods_table(fits, scores, truth) -> Table:
+    head = ["method", "graphs", "failed", "edges", "seconds per fit", "peak MB"]
+    head += [] if truth is None else ["SHD", "precision", "recall", "F1", "AID", "AP"]
+    rows = []
+    for method, each in fits.items():
+        ran = list(each.records.values())
+        failed = sum(record["status"] != "ok" for record in ran)
+        row = [method, str(len(ran) - failed), str(failed or ""), _shown(_n_edges(each), 0)]
+        row += [_shown(np.mean([record["seconds"] for record in ran]), 1)]
+        row += [_shown(max(record["peak_rss_mb"] for record in ran), 0)]
+        if truth is not None:
+            digits = [1, 2, 2, 2, 2, 2]
+            of_method = [scores[method].get(key) for key in SCORES]
+            row += [_shown(*each) for each in zip(of_method, digits, strict=True)]
+        rows.append(row)
+    return Table(head, rows, headers=1, numeric=frozenset(range(1, len(head))))
+
+
+def _failures(fits) -> list[str]:
+    found = Counter(
+        (method, record["status"], record["reason"])
+        for method, each in fits.items()
+        for record in each.records.values()
+        if record["status"] != "ok"
+    )
+    return [
+        f"{n} x {method}: {status}: {reason}" for (method, status, reason), n in found.most_common()
+    ]
+
+
+def _agreement_table(fits, matrices) -> Table:
+    directed, joined = matrices
+    rows = [
+        [one, *([_shown(directed[a, b]), _shown(joined[a, b])] for b in range(len(fits)))]
+        for a, one in enumerate(fits)
+    ]
+    rows = [[row[0], *([Span(x), Span(y, "paper")] for x, y in row[1:])] for row in rows]
+    return Table(["", *fits], rows, headers=1)
+
+
+def _edges_table(names, fits, edges: SharedEdges, truth) -> Table:
+    resampled = [method for method, each in fits.items() if each.resamples]
+    head = ["parent", "child", "methods", "reversed", "support"]
+    head += [] if truth is None else ["true"]
+    # With resamples how often each method finds the edge again, else whether it has it.
+    head += resampled or list(fits)
+    rows = []
+    for e, (i, j) in enumerate(zip(edges.parents, edges.children, strict=True)):
+        if e == MOST_LISTED:
+            break
+        row = [names[i], names[j], f"{edges.methods[e]} of {edges.n_methods}"]
+        row += [str(edges.against[e] or ""), _shown(edges.support[e])]
+        if truth is not None:
+            row.append("yes" if truth[i, j] else "reversed" if truth[j, i] else "no")
+        for method in resampled or fits:
+            each = fits[method]
+            of_method = each.frequency if resampled else each.share
+            row.append("–" if of_method is None else _shown(of_method[i, j]))
+        rows.append(row)
+    return Table(head, rows, headers=2, numeric=frozenset(range(2, len(head))))
+
+
+def _shared_truth(edges: SharedEdges, truth) -> dict | None:
+    if truth is None:
+        return None
+    kept = edges.by_most()
+    right = truth[edges.parents, edges.children] != 0
+    return {
+        "shared": int(kept.sum()),
+        "right": int((kept & right).sum()),
+        "others": int((~kept).sum()),
+        "others_right": int((~kept & right).sum()),
+        "all": int(truth.sum()),
+    }
+
+
+def _pictures(names, fits, edges) -> list[dict]:
+    from sdcd.figures.graph import draw_graph
+
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+
+        def add(title, adjacency, weights):
+            png, _ = draw_graph(adjacency, weights, names, Path(folder) / f"{len(found)}")
+            content = png.read_bytes()
+            # Drawn at twice the density of an ordinary screen.
+            width, height = (int.from_bytes(content[at : at + 4], "big") // 2 for at in (16, 20))
+            image = base64.b64encode(content).decode()
+            found.append({"title": title, "image": image, "width": width, "height": height})
+
+        shared = as_graph(edges, names)
+        if len(fits) > 1 and shared[0].any():
+            add("The edges that most methods share", *shared)
+        for method, each in fits.items():
+            if each.adjacency is not None:
+                add(f"{method}, first seed", each.adjacency, each.weights)
+    return found

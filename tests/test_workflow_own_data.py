@@ -1,0 +1,290 @@
+"""A person's own table in the workflow: what is planned, run, refused, and what the page says."""
+
+import copy
+import csv
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from support.workflow import new_clone, planned, snakemake
+
+from sdcd.data.dataset import Dataset, write_dataset
+from sdcd.data.look import look
+from sdcd.errors import InputError
+from sdcd.experiments.configuration import checked
+from sdcd.experiments.own_data import look_at_files, own_studies
+from sdcd.experiments.plan import make_plan
+from sdcd.runs.own_data import MethodFits, agreement, as_graph, shared_edges
+
+ROOT = Path(__file__).resolve().parents[1]
+SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+NAMES = ("a", "b", "c")
+
+
+def studies(**content):
+    content = {"data": "x.csv", "methods": ["GIES"], **content}
+    return own_studies({**copy.deepcopy(CONFIG), "own_data": {"mine": content}}, SCHEMA)
+
+
+def table(path, n=150):
+    """A chain a -> b -> c, with rows in which a and b are perturbed."""
+    rng = np.random.default_rng(0)
+    label = np.array(["ctrl", "a", "b"])[np.arange(n) % 3]
+    a = rng.normal(size=n) + 4 * (label == "a")
+    b = np.where(label == "b", rng.normal(4, 1, n), 2 * a + rng.normal(0, 0.3, n))
+    c = 1.5 * b + rng.normal(0, 0.3, n)
+    rows = [f"{x},{y},{z},{w}" for x, y, z, w in zip(a, b, c, label, strict=True)]
+    path.write_text("\n".join(["a,b,c,guide", *rows]) + "\n")
+    return path
+
+
+def test_each_method_is_fitted_with_every_seed_and_to_every_resample():
+    study = studies(methods=["GIES", "SDCD"], seeds=[3, 1], resamples=2)["mine"]
+    assert study.runs() == ["seed3", "seed1", "resample1", "resample2"]
+    assert study.fits() == [(run, m) for m in ("GIES", "SDCD") for run in study.runs()]
+
+
+def test_options_are_the_tables_own_and_not_a_scales():
+    config = copy.deepcopy(CONFIG)
+    config["method_options"] = {"SDCD": {"settings": {"alpha_1": 0.5, "alpha_2": 0.5}}}
+    own = {"SDCD": {"settings": {"alpha_2": 0.25}, "threads": 2}}
+    content = {"data": "x.csv", "methods": ["SDCD"], "method_options": own, "time_limit_s": 9}
+    config |= {"scale": "smoke", "own_data": {"mine": content}}
+    plan = own_studies(config, SCHEMA)["mine"].methods["SDCD"]
+    assert plan.settings == {"alpha_1": 0.5, "alpha_2": 0.25}
+    assert (plan.threads, plan.time_limit_s, plan.memory_limit_mb) == (2, 9, 16000)
+    assert "alpha_2 = 0.25" in plan.shortened
+
+
+def test_methods_by_kind_are_those_of_the_configuration():
+    found = studies(methods="interventional", perturbation_column="guide")["mine"].methods
+    assert "GIES" in found and "NOTEARS" not in found
+    # Without a GPU.
+    assert "SDCD-GPU" not in found
+    assert "NOTEARS" in studies(methods="all")["mine"].methods
+
+
+FAULTS = [
+    ({"methods": ["GEIS"]}, "mine.methods: unknown method 'GEIS' (did you mean 'GIES'?)"),
+    ({"methods": []}, "mine.methods: no method, expected one or more"),
+    (
+        {"methods": ["NOTEARS"], "perturbation_column": "guide"},
+        "mine.methods: found 'NOTEARS', which takes no data with interventions",
+    ),
+    ({"perturbation_colum": "g"}, "mine.perturbation_colum: unknown (did you mean 'perturbation_c"),
+    ({"seeds": 0}, "mine.seeds: found 0, expected how many seeds"),
+    ({"resamples": -1}, "mine.resamples: found -1, expected a number of resamples"),
+    ({"resamples": "many"}, 'mine.resamples: found "many", expected a number of resamples'),
+    ({"unlabelled": "keep"}, 'mine.unlabelled: found "keep", expected refuse, control or drop'),
+    ({"controls": "NT"}, 'mine.controls: found "NT", expected a list of texts'),
+    ({"data": "a{b}.csv"}, 'mine.data: found "a{b}.csv", expected a path'),
+    (
+        {"method_options": {"GIES": {"settings": {"no": 1}}}},
+        "mine.method_options.GIES.settings.no: unknown parameter of GIES",
+    ),
+    ({"method_options": {"GEIS": {}}}, "mine.method_options: unknown method 'GEIS'"),
+]
+
+
+@pytest.mark.parametrize(("content", "line"), FAULTS, ids=[line[:50] for _, line in FAULTS])
+def test_a_wrong_key_is_refused_in_one_line(content, line):
+    with pytest.raises(InputError) as caught:
+        studies(**content)
+    message = str(caught.value)
+    assert f"config key own_data.{line}" in message and "\n" not in message
+
+
+def test_data_and_methods_are_needed_and_a_scale_cannot_have_the_folders_name():
+    with pytest.raises(InputError, match=r"own_data\.mine\.data: missing, expected a path"):
+        checked({**CONFIG, "own_data": {"mine": {"methods": ["GIES"]}}}, SCHEMA)
+    scales = {**CONFIG["scales"], "own": CONFIG["scales"]["smoke"]}
+    config = {**CONFIG, "scales": scales, "own_data": {"m": {"data": "x", "methods": ["GIES"]}}}
+    make_plan(config, SCHEMA)
+    with pytest.raises(InputError, match=r"scales\.own: found a scale of this name"):
+        own_studies(config, SCHEMA)
+
+
+def refused(**content):
+    (study,) = studies(**content).values()
+    with pytest.raises(InputError) as caught:
+        look_at_files(study)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix("config key own_data.mine.")
+
+
+def test_files_are_looked_at_before_anything_is_planned(tmp_path):
+    path = str(table(tmp_path / "x.csv"))
+    assert refused(data=str(tmp_path / "no.csv")).endswith("no.csv: no such file")
+    assert "expected a file called .npz, .csv" in refused(data=str(tmp_path / "x.xlsx"))
+    assert "has no column 'giude' (did you mean 'guide'?)" in refused(
+        data=path, perturbation_column="giude"
+    )
+    assert refused(data=path, truth="no.csv") == "truth: no.csv: no such file"
+    assert "expected a .csv of edges" in refused(data=path, truth="edges.txt")
+    (tmp_path / "empty.csv").touch()
+    assert "empty file" in refused(data=str(tmp_path / "empty.csv"))
+    (tmp_path / "x.h5ad").write_text("no HDF5")
+    assert "not a readable .h5ad" in refused(data=str(tmp_path / "x.h5ad"))
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    write_dataset(tmp_path / "x.npz", Dataset(X, np.zeros((30, 3), bool), NAMES))
+    assert "says itself what was perturbed" in refused(
+        data=str(tmp_path / "x.npz"), perturbation_column="guide"
+    )
+
+
+def test_a_look_finds_columns_and_sizes_of_every_format(tmp_path):
+    anndata, pd = pytest.importorskip("anndata"), pytest.importorskip("pandas")
+    import scipy.sparse as sp
+
+    rng = np.random.default_rng(0)
+    X, labels = rng.poisson(2, (40, 3)).astype(np.float32), ["ctrl"] * 40
+    frame = pd.DataFrame(X, columns=list(NAMES)).assign(guide=labels)
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.to_csv(tmp_path / "x.tsv.gz", index=False, sep="\t")
+    frame.to_parquet(tmp_path / "x.parquet")
+    obs = pd.DataFrame({"guide": labels}, index=[f"c{r}" for r in range(40)])
+    for name, matrix in (("sparse", sp.csr_matrix(X)), ("dense", X)):
+        anndata.AnnData(matrix, obs=obs).write_h5ad(tmp_path / f"{name}.h5ad")
+    for name in ("x.csv", "x.tsv.gz", "x.parquet", "sparse.h5ad", "dense.h5ad"):
+        found = look(tmp_path / name)
+        assert "guide" in found.columns, name
+        assert abs(found.d - 3) <= 1, name
+        assert 10 <= found.n <= 200, name
+    assert look(tmp_path / "sparse.h5ad").n == look(tmp_path / "x.parquet").n == 40
+
+
+# What is computed
+
+
+def graph(*edges):
+    found = np.zeros((3, 3), dtype=bool)
+    for i, j in edges:
+        found[i, j] = True
+    return found
+
+
+def fits_of(*graphs, frequency=None):
+    there = [graph(*edges) for edges in graphs]
+    return MethodFits(
+        directed=there,
+        joined=[each | each.T for each in there],
+        share=np.mean(there, axis=0),
+        frequency=frequency,
+    )
+
+
+def test_agreement_is_shared_edges_over_all_edges():
+    fits = {
+        "one": fits_of([(0, 1), (1, 2)], [(0, 1)]),
+        "two": fits_of([(1, 0), (1, 2)]),
+        "none": fits_of([]),
+        "failed": MethodFits(),
+    }
+    found = agreement(fits)
+    # 1 -> 2 of three edges, and none of three; whatever the direction both edges, and one of two.
+    assert found[0, 1] == found[1, 0] == pytest.approx((1 / 3 + 0) / 2)
+    joined = agreement(fits, directed=False)
+    assert joined[0, 1] == pytest.approx((2 / 2 + 1 / 2) / 2)
+    # A method with itself: its two seeds share one of two edges. With one seed there is no pair.
+    assert found[0, 0] == pytest.approx(1 / 2)
+    assert np.isnan(found[1, 1]) and np.isnan(found[3]).all()
+    assert found[0, 2] == 0
+
+
+def test_edges_are_ranked_by_methods_then_by_how_often_they_are_found_again():
+    often = np.zeros((3, 3))
+    often[0, 1], often[1, 2] = 0.25, 0.75
+    fits = {
+        "one": fits_of([(0, 1), (1, 2)], frequency=often),
+        "two": fits_of([(0, 1), (1, 2)], [(0, 1), (1, 2)], frequency=often),
+        "three": fits_of([(2, 1)], frequency=np.zeros((3, 3))),
+        "failed": MethodFits(),
+    }
+    edges = shared_edges(fits, 3)
+    assert list(zip(edges.parents, edges.children, strict=True)) == [(1, 2), (0, 1), (2, 1)]
+    assert edges.methods.tolist() == [2, 2, 1]
+    assert edges.against.tolist() == [1, 0, 2]
+    assert edges.support == pytest.approx([0.5, 0.5 / 3, 0])
+    assert edges.n_methods == 3
+    adjacency, weights = as_graph(edges, NAMES)
+    assert np.argwhere(adjacency).tolist() == [[0, 1], [1, 2]]
+    assert weights[1, 2] == pytest.approx(0.5)
+
+
+# The workflow
+
+MINE = ("--configfile", "config.yaml", "mine.yaml", "--", "own_data")
+
+
+def configure(clone, **changes):
+    content = {
+        "data": "cells.csv",
+        "perturbation_column": "guide",
+        "truth": "edges.csv",
+        "methods": ["GIES", "mean-difference"],
+        "resamples": 1,
+        **changes,
+    }
+    (clone / "mine.yaml").write_text(yaml.safe_dump({"own_data": {"mine": content}}))
+
+
+def planned_own(clone):
+    return planned(clone, *MINE, results="results/own")
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    clone = new_clone(tmp_path_factory.mktemp("own") / "clone")
+    table(clone / "cells.csv")
+    (clone / "edges.csv").write_text("Gene1,Gene2\na,b\nb,c\nc,x\nc,c\n")
+    configure(clone)
+    return clone, snakemake(clone, *MINE)
+
+
+def read(path):
+    with open(path, newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.workflow
+def test_the_page_and_its_tables(ran):
+    clone, _ = ran
+    folder = clone / "results/own/mine"
+    rows = read(folder / "edges.csv")
+    by_edge = {row["parent"] + row["child"]: row for row in rows}
+    assert {edge: row["true"] for edge, row in by_edge.items()} == {"ab": "1", "bc": "1", "ac": "0"}
+    assert rows[0] is by_edge["bc"] and rows[0]["methods"] == "2"
+    assert by_edge["ac"]["frequency mean-difference"] == "1"
+    by_method = {row["method"]: row for row in read(folder / "methods.csv")}
+    assert by_method["GIES"]["graphs"] == "2" and float(by_method["GIES"]["recall"]) == 1
+    page = (folder / "report.html").read_text()
+    assert "left out: 1 edges with an end that is no variable; 1 edges from a variable to" in page
+    assert "3 variables, 150 rows,\n100 of them perturbed" in page
+    assert page.count("data:image/png;base64,") == 3
+    assert "src=" not in re.sub(r'src="data:', "", page)
+    record = json.loads((clone / "results/own/fits/mine/resample1/GIES.json").read_text())
+    # Half of the rows of each perturbation.
+    assert (record["n_rows"], record["data"]["name"]) == (75, "mine.npz")
+
+
+@pytest.mark.workflow
+@pytest.mark.slow
+def test_what_reruns(ran):
+    clone, _ = ran
+    assert planned_own(clone) == set()
+    configure(clone, methods=["GIES", "mean-difference", "tree-importance"])
+    fits = {f"fits/mine/{run}/tree-importance.npz" for run in ("seed0", "resample1")}
+    assert planned_own(clone) == {*fits, "mine/report.html"}
+    (clone / "edges.csv").write_text("parent,child\na,b\n")
+    configure(clone)
+    assert planned_own(clone) == {"truth/mine.npz", "mine/report.html"}
+    configure(clone, drop_constant=True)
+    assert {"data/mine.npz", "fits/mine/seed0/GIES.npz"} <= planned_own(clone)
+    configure(clone, perturbation_column="giude")
+    code, text = snakemake(clone, "-n", *MINE, check=False)
+    assert code != 0
+    assert "Error: config key own_data.mine.perturbation_column: cells.csv has no column" in text

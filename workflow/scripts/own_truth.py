@@ -1,0 +1,36 @@
+"""Read a list of true edges for a person's own table, before anything is fitted to that."""
+
+import argparse
+from pathlib import Path
+
+import _script
+import numpy as np
+
+from sdcd.data.dataset import read_dataset
+from sdcd.data.edges import read_edges
+from sdcd.errors import InputError
+from sdcd.files import write_json, write_npz
+
+
+def main() -> None:
+    """Read the arguments and the list, write the graph."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", required=True, help="the table as it was read, .npz")
+    parser.add_argument("--truth", required=True, help="a list of edges, .csv")
+    parser.add_argument("--out", required=True, help="where the .npz goes; .json beside it")
+    a = parser.parse_args()
+
+    names = read_dataset(a.data).names
+    left_out: list[str] = []
+    adjacency, _ = read_edges(a.truth, names, left_out=left_out)
+    if not adjacency.any():
+        raise InputError(
+            f"{a.truth}: no edge between the table's variables ({'; '.join(left_out) or 'empty'})"
+        )
+    write_npz(a.out, adjacency=adjacency, names=np.array(names, dtype=np.str_))
+    about = {"file": Path(a.truth).name, "n_edges": int(adjacency.sum()), "left_out": left_out}
+    write_json(Path(a.out).with_suffix(".json"), about)
+
+
+if __name__ == "__main__":
+    _script.run(main)
