@@ -3,17 +3,17 @@
     python benchmarks/large_screen.py                 # about an hour on one core; docs/benchmarks
     python benchmarks/large_screen.py --cells 5000 --genes 300    # a quick look, printed only
 
-Makes a sparse matrix of counts (nine in ten are zero; neither time nor memory depends on the rest of
-their values), lets ``sdcd fit --normalise`` read, summarise and fit it for a few epochs of each stage,
-and writes a row of `docs/benchmarks/large_screen.csv`:
+Makes a sparse matrix of counts (nine in ten are zero; neither time nor memory depends on the rest
+of their values), lets ``sdcd fit --normalise`` read, summarise and fit it for a few epochs of each
+stage, and writes a row of `docs/benchmarks/large_screen.csv`:
 
 - `file_mb`, `read_s`: the file, and processor seconds until it is read, normalised and described;
-- `peak_mb`: the most that the command and its processes had resident at a time, pages that they share
-  counted in each of them (10^6 bytes), looked at ten times a second;
+- `peak_mb`: the most that the command and its processes had resident at a time, pages that they
+  share counted in each of them (10^6 bytes), looked at ten times a second;
 - `read_peak_mb`: the same until the fit begins;
 - `stage_1_epoch_s`: processor seconds of an epoch of stage 1, from two fits, with two and with one;
-- `projected_h`: hours of the whole fit on one core, with `projected_epochs` of the two stages, an epoch
-  of stage 2 as `scaling.csv` has it for 8 candidate parents, times the share of rows.
+- `projected_h`: hours of the whole fit on one core, with `projected_epochs` of the two stages, an
+  epoch of stage 2 as `scaling.csv` has it for 8 candidate parents, times the share of rows.
 """
 
 import argparse

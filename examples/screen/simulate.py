@@ -3,12 +3,12 @@
     python examples/screen/simulate.py            # writes screen.h5ad and true_edges.csv here
     python examples/screen/simulate.py --out DIR --seed 1
 
-Each gene has an activity, a sum of tanh of its regulators' activities and of noise, in the order of a
-random acyclic graph with two regulators per gene in the mean. A knockdown replaces the gene's activity by
-a low one of its own. What a sequencer sees are counts: negative binomial around the exponential of the
-activity, times the cell's depth, with a gene's own mean level from rare to frequent. So the counts are
-not what the graph is about: there is noise between them and the activities, as there is in real screens,
-and rare genes show little of theirs.
+Each gene has an activity, a sum of tanh of its regulators' activities and of noise, in the order of
+a random acyclic graph with two regulators per gene in the mean. A knockdown replaces the gene's
+activity by a low one of its own. What a sequencer sees are counts: negative binomial around the
+exponential of the activity, times the cell's depth, with a gene's own mean level from rare to
+frequent. So the counts are not what the graph is about: there is noise between them and the
+activities, as there is in real screens, and rare genes show little of theirs.
 
 The same seed gives the same file.
 """
