@@ -200,3 +200,16 @@ def test_truth_files_as_they_come(tmp_path, capsys):
     assert main([*command, "--restrict", "--undirected"]) == 0
     pairs = json.loads(capsys.readouterr().out)
     assert (pairs["shd"], pairs["precision"], pairs["recall"]) == (1, 1.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("label", "hint"),
+    [
+        ("a", "label 'a' (variables are matched in exactly their case: 'A'), expected"),
+        ("A_g1", "label 'A_g1' (a guide of 'A'? labels name variables), expected"),
+        ("A-1.2", "label 'A-1.2' (a guide of 'A'? labels name variables), expected"),
+        ("A1", "label 'A1', expected"),
+    ],
+)
+def test_a_label_that_is_nearly_a_variable_is_said_to_be(tmp_path, label, hint):
+    assert hint in refused(write(tmp_path / "x.csv", labels(label)))

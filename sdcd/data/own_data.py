@@ -308,13 +308,28 @@ def _understood(
     some = any(known[table.labels[r]] == [] for r in np.flatnonzero(rows))
     which = "" if some else "; which label means unperturbed is said with --control"
     others = f"{sum(counts.values())} rows have such labels ({_most_common(counts)})"
-    gone = " (left out)" if part in table.names else ""
+    gone = " (left out)" if part in table.names else _near_miss(part, names)
     raise InputError(
         f"{path}: {table.row(first)}, column {options.perturbation_column!r}: unknown perturbation "
         f"label {shortened(part)}{gone}, expected a variable ({few(list(names), part)}) or a label "
         f"of unperturbed rows ({', '.join(map(repr, shown))}){which}; {others}: "
         "--drop-unmeasured leaves rows out whose target is no variable"
     )
+
+
+def _near_miss(label: str, names: Sequence[str]) -> str:
+    """What a label that is no variable may have been meant for.
+
+    Advice to leave such rows out would lose every perturbed one where labels name guides, or are
+    written in another case.
+    """
+    for name in names:
+        if name.lower() == label.lower():
+            return f" (variables are matched in exactly their case: {name!r})"
+    begun = [name for name in names if label.startswith(name) and not label[len(name)].isalnum()]
+    if begun:
+        return f" (a guide of {max(begun, key=len)!r}? labels name variables)"
+    return ""
 
 
 def _counted(counts: Counter, why: str) -> str:
