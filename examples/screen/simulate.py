@@ -1,6 +1,6 @@
 """A perturbation screen, simulated: counts of 200 genes in 6,000 cells, 60 genes knocked down.
 
-    python examples/screen/simulate.py            # writes screen.h5ad and true_edges.csv here
+    python examples/screen/simulate.py        # build/screen/screen.h5ad and true_edges.csv
     python examples/screen/simulate.py --out DIR --seed 1
 
 Each gene has an activity, a sum of tanh of its regulators' activities and of noise, in the order of
@@ -68,7 +68,7 @@ def main() -> None:
     import scipy.sparse as sp
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder")
+    parser.add_argument("--out", type=Path, default=Path("build/screen"), help="folder")
     parser.add_argument("--seed", type=int, default=0)
     a = parser.parse_args()
 
