@@ -29,7 +29,7 @@ from sdcd.estimator.ordered import Settings, learn
 from sdcd.files import atomic_path
 from sdcd.graphs import topological_order
 from sdcd.methods.dag import as_dag
-from sdcd.methods.ordered import undetermined, warm_up
+from sdcd.methods.ordered import warm_up
 from sdcd.methods.pruned import prune_graph
 from sdcd.metrics import score
 
@@ -37,6 +37,9 @@ ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "docs" / "benchmarks" / "order.csv"
 PAGE = ROOT / "docs" / "order.md"
 METRICS = ("shd", "shd_cpdag", "precision", "recall")
+VERSION = 2
+"""Of the method. Rows of an earlier one stay until they are run again, and are marked; the
+amendment of docs/order-protocol.md says what has changed."""
 STARTS = ("random", "random, no mask", "sortnregress", "DCDI-G", "SCORE")
 """Besides SDCD's order with stage 1's mask. `random` is a random order with stage 1's mask, so it
 needs no stage 2; the others are a method's own order, without a mask."""
@@ -59,7 +62,7 @@ class Search:
 def searches() -> list[Search]:
     """Everything that the protocol runs, in its order."""
     out = [Search(_observational("d20", 20, k)) for k in range(5)]
-    out += [Search(_observational("d10", 10, k)) for k in range(5)]
+    out += [Search(_observational("d10", 10, k), restarts=16) for k in range(5)]
     for d, seeds in ((30, 5), (40, 5), (50, 5)):
         out += [Search(_observational(f"d{d}", d, k), restarts=0) for k in range(seeds)]
     for k in range(3):
@@ -80,8 +83,6 @@ def searches() -> list[Search]:
         for start in STARTS:
             out += [Search(_observational(f"start_d{d}", d, k), start, 0) for k in range(3)]
     out += [Search(_observational("d200", 200, k), restarts=0) for k in range(3)]
-    # Added after the cells above had been seen: more restarts where they are cheap.
-    out += [Search(_observational("d10_more", 10, k), restarts=12) for k in range(5)]
     # Not named by the protocol's cells, whose linear data have interventions.
     for s in (1, 4):
         for k in range(3):
@@ -101,12 +102,12 @@ def run(search: Search, folder: Path) -> dict:
     truth = dataset.adjacency != 0
     d = len(truth)
     row = {**asdict(task), "start": search.start, "restarts": search.restarts}
-    row |= {"true_edges": int(truth.sum()), "reason": ""}
+    row |= {"version": VERSION, "true_edges": int(truth.sum()), "reason": ""}
     row["log_shd"] = float("nan") if linear else log_shd(task)
     base_task = task
     if search.start not in ("SDCD", "random", "random, no mask"):
         base_task = Task(**{**asdict(task), "method": search.start})
-    order = candidates = None
+    before = candidates = None
     try:
         if search.start == "random, no mask":
             row["seconds"] = 0.0
@@ -119,17 +120,17 @@ def run(search: Search, folder: Path) -> dict:
                 pruned = prune_graph(graph, dataset.X, dataset.intervened, seed=0)
                 row["shd_pruned"] = score(pruned.adjacency, pruned.weights, truth)["shd"]
             if search.start == "random":
+                before = None
                 candidates = np.zeros((d, d), dtype=bool)
             else:
-                order = topological_order(before)
-                row["against_before"] = against(order, truth)
+                row["against_before"] = against(topological_order(before), truth)
             if search.start in ("SDCD", "random"):
                 candidates = candidates | graph.arrays["selected"]
         start = time.process_time()
         result = learn(
             dataset.X,
             dataset.intervened,
-            order=order,
+            start=before,
             candidates=candidates,
             settings=Settings(restarts=search.restarts),
         )
@@ -143,7 +144,7 @@ def run(search: Search, folder: Path) -> dict:
     row["against_after"] = against(result.order, truth)
     row["first_seconds"] = result.searches[0]["seconds"]
     row["edges"] = int(result.adjacency.sum())
-    row["undetermined"] = undetermined(result)
+    row["undetermined"], row["from_start"] = result.undetermined, int(result.from_start)
     row["rounds"], row["networks"] = len(result.history), result.fitted
     return row
 
@@ -193,7 +194,8 @@ def main():
         wanted = search.task.cell in options.cells
         wanted &= options.seeds is None or search.task.seed in options.seeds
         wanted &= options.starts is None or search.start in options.starts
-        if not wanted or (search.name in read_table(options.table) and not options.again):
+        there = read_table(options.table).get(search.name)
+        if not wanted or (there and int(there["version"]) == VERSION and not options.again):
             continue
         row = run(search, options.out)
         # Another run may have added rows meanwhile.
@@ -206,9 +208,10 @@ def main():
 
 COLUMNS = (
     *Task.__dataclass_fields__,
-    *("start", "restarts", "true_edges", "log_shd", "shd", "shd_pruned"),
+    *("start", "restarts", "version", "true_edges", "log_shd", "shd", "shd_pruned"),
     *(f"{metric}_{when}" for when in ("first", "order") for metric in METRICS),
-    *("against_before", "against_after", "edges", "undetermined", "rounds", "networks"),
+    *("against_before", "against_after", "edges", "undetermined", "from_start"),
+    *("rounds", "networks"),
     *("seconds", "first_seconds", "order_seconds", "reason"),
 )
 
@@ -280,6 +283,8 @@ def groups(table: pd.DataFrame):
             parts.append(f"{rows['rows'].iloc[0]:,} rows")
         if rows["weak"].iloc[0]:
             parts.append("weak")
+        if (rows["version"] < VERSION).any():
+            parts[-1] += " ‡"
         yield ", ".join(parts), rows
 
 
@@ -287,8 +292,8 @@ def scores_table(table: pd.DataFrame) -> list[str]:
     """SHD from the log to the end, the ratio to the log, what is exact, and the time."""
     lines = [
         "| data | data sets | SHD, log | SDCD | pruned | first search | restarts | ratio to log | "
-        "difference to pruned | exact | pairs against the order | undetermined | seconds of SDCD | "
-        "of the first search | of all |",
+        "difference to pruned | exact | pairs against the order | undetermined, told, from start | "
+        "seconds of SDCD | of the first search | of all |",
         "|" + "---|" * 15,
     ]
     for label, rows in groups(table):
@@ -307,13 +312,23 @@ def scores_table(table: pd.DataFrame) -> list[str]:
             pruning._interval(pruned["shd_order"] - pruned["pruned"], 1),
             f"{(rows['shd_order'] == 0).sum()}",
             f"{rows['against_before'].mean():.1f} to {rows['against_after'].mean():.1f}",
-            f"{rows['undetermined'].sum() / rows['edges'].sum():.0%}",
+            _undetermined(rows),
             f"{rows['seconds'].mean():.1f}",
             f"{rows['first_seconds'].mean():.1f}",
             f"{rows['order_seconds'].mean():.1f}",
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
+
+
+def _undetermined(rows: pd.DataFrame) -> str:
+    """Share of edges that are; and on how many data sets the method says that the order is."""
+    if (rows["version"] < VERSION).any():
+        return ""
+    share = rows["undetermined"] / rows["edges"]
+    told = int((share > Settings().undetermined).sum())
+    kept = int(rows["from_start"].sum())
+    return f"{rows['undetermined'].sum() / rows['edges'].sum():.0%}, {told}, {kept}"
 
 
 def starts_table(table: pd.DataFrame) -> list[str]:
@@ -325,8 +340,9 @@ def starts_table(table: pd.DataFrame) -> list[str]:
     ]
     for (d, start), rows in table.groupby(["d", "start"], sort=False):
         before, own = rows["against_before"], rows["shd"]
+        mark = " ‡" if (rows["version"] < VERSION).any() else ""
         cells = [
-            *(f"d = {d}, s = 4", start, str(len(rows))),
+            *(f"d = {d}, s = 4{mark}", start, str(len(rows))),
             f"{own.mean():.1f}" if start in ("SDCD", "sortnregress", "DCDI-G", "SCORE") else "",
             f"{before.mean():.1f}" if before.notna().all() else "",
             f"{rows['against_after'].mean():.1f}",

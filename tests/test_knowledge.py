@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from sdcd.cli import main
 from sdcd.data.knowledge import Knowledge
 from sdcd.errors import InputError
+from sdcd.estimator.local_scores import Fitting
+from sdcd.estimator.order_graph import GraphRules
+from sdcd.estimator.ordered import Settings as OrderSettings
+from sdcd.estimator.ordered import learn
+from sdcd.estimator.ordering import SearchRules
 from sdcd.graphs import is_acyclic
+from sdcd.methods.ordered import base_of
 from sdcd.methods.registry import method, methods
 
 NAMES = tuple("abcde")
@@ -32,7 +38,11 @@ def knowledge(draw):
     return {"require": require, "forbid": forbid, "tiers": tiers}
 
 
-@pytest.mark.parametrize("name", [name for name, each in methods().items() if each.knowledge])
+# Searches over orders, which fit for longer and want more rows, have a test of their own below.
+WHOLE = [n for n, each in methods().items() if each.knowledge and base_of(n) is None]
+
+
+@pytest.mark.parametrize("name", WHOLE)
 @settings(max_examples=6, deadline=None)
 @given(known=knowledge())
 def test_forbidden_edges_never_appear_and_required_ones_always_do(name, known):
@@ -53,6 +63,48 @@ def test_pruning_keeps_what_is_required():
     params = chosen.parameters({**QUICK, "knowledge": known, "prune_min_gain": 100.0})
     graph = chosen.fit(X, np.zeros(X.shape, bool), NAMES, 0, **params)
     assert np.argwhere(graph.adjacency).tolist() == [[4, 0]]
+
+
+@settings(max_examples=8, deadline=None)
+@given(known=knowledge(), start=st.permutations(range(5)), seed=st.integers(0, 3))
+def test_a_search_over_orders_honours_them_too(known, start, seed):
+    masks = Knowledge.of(known, NAMES)
+    fitting = Fitting(
+        hidden=10, batch_size=64, first_steps=30, steps=20, rough_first_steps=20, rough_steps=10
+    )
+    # Moves count, and edges stay, by chance.
+    rules = OrderSettings(
+        fitting=fitting,
+        search=SearchRules(min_gain=0.0, min_z=0.0, max_rounds=3),
+        graph=GraphRules(price=0.0, min_z=0.0),
+        restarts=1,
+    )
+    rows = np.tile(X, (2, 1)) + np.random.default_rng(seed).normal(size=(160, 5)) / 10
+    result = learn(
+        rows,
+        order=np.array(start),
+        forbidden=masks.forbidden,
+        required=masks.required,
+        seed=seed,
+        settings=rules,
+    )
+    place = np.argsort(result.order)
+    for graph in (result.adjacency, *result.graphs):
+        edges = graph.astype(bool)
+        assert not (edges & masks.forbidden).any()
+        assert edges[masks.required].all()
+        assert is_acyclic(graph)
+    assert all(place[i] < place[j] for i, j in np.argwhere(result.adjacency))
+    assert not (result.candidates & masks.forbidden).any()
+
+
+def test_an_ordered_method_passes_them_on():
+    known = {"require": [("e", "a")], "forbid": [("a", "b"), ("b", "a")]}
+    chosen = method("SDCD+order")
+    params = chosen.parameters({**QUICK, "knowledge": known, "order_restarts": 0})
+    rows = np.tile(X, (5, 1)) + np.random.default_rng(0).normal(size=(400, 5)).astype(np.float32)
+    graph = chosen.fit(rows, np.zeros(rows.shape, bool), NAMES, 0, **params)
+    assert graph.adjacency[4, 0] and not graph.adjacency[[0, 1], [1, 0]].any()
 
 
 def test_methods_that_cannot_say_so_in_one_line():

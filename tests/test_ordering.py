@@ -11,14 +11,16 @@ import pytest
 from sdcd.cli import main
 from sdcd.data.dataset import Dataset, write_dataset
 from sdcd.errors import InputError
+from sdcd.estimator.directions import turned
 from sdcd.estimator.local_scores import Fitting, LocalScores
 from sdcd.estimator.order_graph import GraphRules, graph_of_order, least_gains
-from sdcd.estimator.ordered import Settings, learn
+from sdcd.estimator.ordered import Settings, learn, usual_restarts
 from sdcd.estimator.ordering import (
     Move,
     Neighbourhood,
     SearchRules,
     SearchState,
+    complying,
     descend,
     families,
     fit_order,
@@ -72,7 +74,8 @@ def test_rows_that_intervene_on_a_variable_never_influence_its_score():
     assert abs(free.mean() - 6 / 7) < 0.01
 
 
-def test_every_insertion_is_scored_exactly():
+@pytest.mark.parametrize("known", [False, True])
+def test_every_insertion_is_scored_exactly(known):
     X = chain(900, 5)
     scores = scores_of(X, fitting=Fitting(hidden=10, first_steps=20, steps=10, batch_size=128))
     random = np.random.default_rng(1)
@@ -80,8 +83,13 @@ def test_every_insertion_is_scored_exactly():
     candidates |= candidates.T
     np.fill_diagonal(candidates, False)
     order = [3, 1, 4, 0, 2]
+    precedes = np.zeros((5, 5), dtype=bool)
+    if known:
+        precedes[[3, 3, 1], [4, 2, 2]] = True
+        candidates &= ~precedes.T
+        candidates[0, 1] = False
     fit_order(scores, order, candidates)
-    around = Neighbourhood(order, candidates)
+    around = Neighbourhood(order, candidates, precedes=precedes)
     scores.fit(around.wanted())
     before = total(scores, order, candidates)
     found = {}
@@ -91,12 +99,75 @@ def test_every_insertion_is_scored_exactly():
         assert move.gain == pytest.approx(gained.mean(), abs=1e-6)
         assert move.se == pytest.approx(gained.std(ddof=1) / np.sqrt(len(gained)), abs=1e-6)
         found[frozenset(families(new, candidates).values())] = move
+        assert complying(new, precedes) == new
+        after = families(new, candidates)
+        assert {new for new, _ in around.changed(move)} == {
+            after[j] for j in range(5) if after[j] != around.current[j]
+        }
     # Every insertion has the families of one that was scored, or those of the order itself.
     unchanged = frozenset(families(order, candidates).values())
     for start, to in itertools.product(range(5), range(5)):
         new = Move(start, start + 1, to, 0.0, 0.0).apply(order)
+        if complying(new, precedes) != new:
+            continue
         assert frozenset(families(new, candidates).values()) in {*found, unchanged}
-    assert len(found) > 8
+    assert len(found) > (4 if known else 8)
+    for move in around.predicted_blocks(lambda family: scores[family].score, 3):
+        new = move.apply(order)
+        assert complying(new, precedes) == new
+
+
+def test_a_short_fit_is_marked_until_it_is_fitted_longer():
+    scores = scores_of(chain(600, 3))
+    first, second = (1, (0,)), (2, (0, 1))
+    scores.fit([(first, None), (second, None)], rough=True)
+    rough = scores[first].score
+    scores.fit([], again=[first])
+    other = scores_of(chain(600, 3))
+    other.restore(scores.tree())
+    for each in (scores, other):
+        assert not each[first].rough and each[second].rough
+    assert scores[first].score > rough
+    scores.fit([], again=[first, second], rough=True)
+    assert not scores[first].rough and scores[second].rough
+
+
+def test_restarts_cost_about_the_same_whatever_the_number_of_variables():
+    expected = {5: 16, 10: 16, 15: 4, 20: 2, 25: 1, 30: 0, 100: 0}
+    assert {d: usual_restarts(d) for d in expected} == expected
+
+
+def test_a_reversal_compares_as_many_parents_without_what_comes_after():
+    # 0 -> 1 -> 2, 0 -> 2, 3 -> 2
+    graph = {0: (0, ()), 1: (1, (0,)), 2: (2, (0, 1, 3)), 3: (3, ())}
+    four = turned(graph)
+    assert set(four) == {(0, 1), (0, 2), (1, 2), (3, 2)}
+    assert four[0, 2] == ((0, (3,)), (2, (0, 3)), (2, (3,)), (0, (2, 3)))
+    assert four[1, 2] == ((1, (0, 3)), (2, (0, 1, 3)), (2, (0, 3)), (1, (0, 2, 3)))
+    assert four[3, 2] == ((3, (0, 1)), (2, (0, 1, 3)), (2, (0, 1)), (3, (0, 1, 2)))
+
+
+def test_where_the_data_do_not_determine_the_order_the_start_stays_and_the_result_says_so():
+    random = np.random.default_rng(3)
+    X = random.normal(size=(2500, 4))
+    start = np.zeros((4, 4), dtype=np.int8)
+    for i, j in ((0, 1), (0, 2), (1, 3), (2, 3)):
+        X[:, j] += 0.8 * X[:, i]
+        start[j, i] = 1  # Turned round: as likely.
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    rules = Settings(fitting=QUICK, restarts=0)
+    result = learn(X, start=start, settings=rules)
+    assert not result.determined and result.undetermined > 2
+    assert result.from_start and np.array_equal(result.adjacency, start)
+    assert result.search_gain <= max(0.01, 2 * result.search_gain_se)
+    edges = start != 0
+    for name in ("gain", "gain_se", "reversal", "reversal_se"):
+        assert np.array_equal(np.isfinite(getattr(result, name)), edges)
+    # Without a graph to fall back on it is only said.
+    assert not learn(X, order=np.array([3, 2, 1, 0]), settings=rules).determined
+    told = learn(chain(), start=np.eye(4, k=-1, dtype=np.int8), settings=rules)
+    assert told.determined and not told.from_start
+    assert np.array_equal(told.adjacency, np.eye(4, k=1, dtype=np.int8))
 
 
 def test_a_block_goes_where_it_should_and_disjoint_moves_add():

@@ -149,6 +149,8 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
         if failed["status"] != "ok":
             note(f"sdcd: fit failed: {failed['status']}: {failed['reason']}")
             return EXIT_FAILED_FIT
+    for sentence in record["diagnostics"].get("warnings", ()):
+        note(f"sdcd: warning: {sentence}")
     say("\n".join(map(str, written)))
     return 0
 

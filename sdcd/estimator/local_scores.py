@@ -49,6 +49,8 @@ class Fitting:
         Steps of a network from its random start.
     steps : int
         Steps of a network that starts from another one.
+    rough_first_steps, rough_steps : int
+        The same where a fit only has to tell what is worth a longer one.
     """
 
     alpha: float = 1e-4
@@ -58,6 +60,8 @@ class Fitting:
     learning_rate: float = 1e-2
     first_steps: int = 6000
     steps: int = 1000
+    rough_first_steps: int = 2000
+    rough_steps: int = 250
 
 
 @dataclass(frozen=True)
@@ -75,12 +79,15 @@ class Network:
         Log density of each scored row, times m over the number of scored rows that do not intervene
         on the child; 0 in those that do. So the mean is the score, and sums over children can be
         formed row by row.
+    rough : bool
+        Whether it was fitted for the shorter times only.
     """
 
     child: int
     parents: tuple[int, ...]
     theta: dict[str, np.ndarray]
     rows: np.ndarray
+    rough: bool = False
 
     @property
     def score(self) -> float:
@@ -132,6 +139,7 @@ class LocalScores:
         *,
         again: Sequence[Family] = (),
         anew: Sequence[Family] = (),
+        rough: bool = False,
     ) -> None:
         """Fit and score families that are not there yet.
 
@@ -144,21 +152,26 @@ class LocalScores:
             Fitted ones to go on with for as long as the others.
         anew : sequence of families
             To fit from the random start whether or not they are there.
+        rough : bool
+            Whether for the shorter times.
         """
         new: dict[Family, Network | None] = {family: self.networks[family] for family in again}
         new.update(dict.fromkeys(anew))
         for family, origin in wanted:
             if family not in self.networks and family not in new:
                 new[family] = None if origin is None else self.networks[origin]
+        # A shorter fit that goes on with a longer one leaves it no rougher.
+        leave = {family for family in again if not (rough and self.networks[family].rough)}
         self.calls += 1
         first = [family for family, origin in new.items() if origin is None]
         rest = [family for family, origin in new.items() if origin is not None]
-        for number, (families, steps) in enumerate(
-            ((first, self.fitting.first_steps), (rest, self.fitting.steps))
-        ):
+        f = self.fitting
+        times = (f.rough_first_steps, f.rough_steps) if rough else (f.first_steps, f.steps)
+        for number, (families, steps) in enumerate(zip((first, rest), times, strict=True)):
             starts = [self._theta(family, new[family]) for family in families]
             random = _stream(self.seed, _ORDER, self.calls, number)
-            self._fit_all(families, starts, steps, random)
+            marks = [rough and family not in leave for family in families]
+            self._fit_all(families, starts, steps, random, marks)
 
     def __getitem__(self, family: Family) -> Network:
         return self.networks[family]
@@ -178,7 +191,7 @@ class LocalScores:
                 W[k] = origin.theta["W"][place[parent]]
         return {**origin.theta, "W": W}
 
-    def _fit_all(self, families, starts, steps, random) -> None:
+    def _fit_all(self, families, starts, steps, random, marks) -> None:
         n, batch_size = len(self._fitted.X), self.fitting.batch_size
         per_epoch = -(-n // batch_size)
         epochs = max(2, round(steps / per_epoch))
@@ -187,10 +200,10 @@ class LocalScores:
             block = slice(start, start + _MOST_NETWORKS)
             # Every block sees the rows in the same order: the result does not depend on blocks.
             orders = (np.random.Generator(np.random.PCG64(s)).permutation(n) for s in seeds)
-            self._fit_block(families[block], starts[block], orders, epochs)
+            self._fit_block(families[block], starts[block], orders, epochs, marks[block])
         self.fits += len(families)
 
-    def _fit_block(self, families, starts, orders, epochs) -> None:
+    def _fit_block(self, families, starts, orders, epochs, marks) -> None:
         f = self.fitting
         children = np.array([child for child, _ in families])
         indptr = np.cumsum([0, *(len(parents) for _, parents in families)])
@@ -219,13 +232,13 @@ class LocalScores:
         for k, family in enumerate(families):
             theta = {name: getattr(state, name)[k].copy() for name in PARAMETERS if name != "W"}
             theta["W"] = state.W[indptr[k] : indptr[k + 1]].copy()
-            self._add(family, theta)
+            self._add(family, theta, marks[k])
 
-    def _add(self, family: Family, theta: dict[str, np.ndarray]) -> None:
+    def _add(self, family: Family, theta: dict[str, np.ndarray], rough: bool) -> None:
         rows = _densities(family, theta, self._scored)
         if not np.isfinite(rows).all():
             raise MethodFailure("nan", f"the density of variable {family[0]} is not finite")
-        self.networks[family] = Network(*family, theta, rows)
+        self.networks[family] = Network(*family, theta, rows, rough)
 
     def judged(self, family: Family) -> np.ndarray:
         """Log densities as :attr:`Network.rows`, of the judged rows."""
@@ -237,6 +250,7 @@ class LocalScores:
         tree = {
             "children": np.array([network.child for network in networks], dtype=np.int64),
             "sizes": np.array([len(network.parents) for network in networks], dtype=np.int64),
+            "rough": np.array([network.rough for network in networks], dtype=bool),
             "parents": np.array([i for x in networks for i in x.parents], dtype=np.int64),
             "fits": self.fits,
             "calls": self.calls,
@@ -253,7 +267,8 @@ class LocalScores:
         for k, child in enumerate(tree["children"].tolist()):
             part = slice(ends[k] - tree["sizes"][k], ends[k])
             theta = {name: tree[name][part if name == "W" else k] for name in PARAMETERS}
-            self._add((child, tuple(tree["parents"][part].tolist())), theta)
+            family = child, tuple(tree["parents"][part].tolist())
+            self._add(family, theta, bool(tree["rough"][k]))
 
     def losses_without(self, family: Family) -> np.ndarray:
         """Score lost by each parent if its weights are set to zero, the rest left as it is.

@@ -14,15 +14,20 @@ do not intervene on the child. It falls with the rows, from 0.12 nats at 500 to 
 Three steps. (1) What a parent's weights do to the score where nothing else is changed is cheap, and
 bounds its gain from above (a fit without it can make up for it): parents that are far below the
 price by it are dropped many at a time. (2) A network leans on whatever it was fitted with, and
-loses by dropping each useless parent what it would not lose had it never had it. So the parents of
-low loss are judged together: of the sets without the 1, 2, 4, ... weakest, all fitted from the
-random start, the one of the shortest description stays,
+loses by dropping each useless parent what it would not lose had it never had it. So the parents
+of low loss are judged together: of the sets with the 0, 1, 2, 4, ... strongest of them, all fitted
+from the random start, the one of the shortest description stays,
 
-    S(j, Pa) - |Pa| price(n_j)   largest.
+    S(j, Pa) - |Pa| price(n_j)   largest,
+
+in short fits as long as more are better, then in whole fits of the two best, unless one of them is
+worse by the price of two parents.
 
 (3) The parents that are left are judged by fits without each; the weakest that fails goes, together
 with those far below the price, and the child's others that were near it are judged anew until none
 fails.
+
+Parents that are *required* stay whatever they gain, and those that are not *allowed* are none.
 """
 
 from dataclasses import dataclass
@@ -45,7 +50,7 @@ class GraphRules:
     screened : float
         Part of the least gain below which parents are dropped without a fit.
     nested : float
-        Multiple of the least gain below which parents are *contested*: see :func:`_renewed`.
+        Multiple of the least gain below which parents are of low loss: see the module, step 2.
     """
 
     min_z: float = 2.0
@@ -66,6 +71,8 @@ def graph_of_order(
     least: np.ndarray,
     rules: GraphRules,
     known: dict[Family, Family] | None = None,
+    allowed: np.ndarray | None = None,
+    required: np.ndarray | None = None,
 ) -> dict[int, Family]:
     """Parents of each variable: see the module.
 
@@ -81,38 +88,52 @@ def graph_of_order(
     known : dict, optional
         Of families of all predecessors what was found for them before; what is found is added.
         Only variables whose predecessors are others than ever before are judged anew.
+    allowed, required : bool (d, d), optional
+        Where i may be, and where it must be, a parent of j; the order complies. Default: anywhere,
+        and nowhere.
 
     Returns
     -------
     dict
-        For each variable its family. If it is not from ``known``, it is fitted, and so is the
-        family without each parent.
+        For each variable its family; if it is not from ``known``, it is fitted.
     """
     least = rules.price * least
     known = {} if known is None else known
-    whole = {j: (j, tuple(sorted(order[:place]))) for place, j in enumerate(order)}
+    if required is None:
+        required = np.zeros((len(order),) * 2, dtype=bool)
+    whole = {
+        j: (j, tuple(i for i in sorted(order[:place]) if allowed is None or allowed[i, j]))
+        for place, j in enumerate(order)
+    }
     current = {j: family for j, family in whole.items() if family not in known}
-    scores.fit([], anew=list(current.values()))
-    current = _screened(scores, current, rules.screened * least)
-    current = _renewed(scores, current, least, rules)
-    current = _judged(scores, current, least, rules)
+    scores.fit([], anew=list(current.values()), rough=True)
+    current = _screened(scores, current, rules.screened * least, required)
+    current = _renewed(scores, current, least, rules, required)
+    current = _judged(scores, current, least, rules, required)
     known.update((whole[j], family) for j, family in current.items())
     return {j: known[whole[j]] for j in order}
 
 
-def _judged(scores, current, least, rules) -> dict[int, Family]:
+def _judged(scores, current, least, rules, required) -> dict[int, Family]:
     """Drop parents that fail by fits without each: see the module, step 3.
 
-    After one is dropped only those are judged again whose gain was near the least one.
+    Short fits without each tell who is in doubt. After one is dropped only those are judged again
+    whose gain was near the least one.
     """
     current = dict(current)
-    doubtful = {j: set(family[1]) for j, family in current.items() if family[1]}
+    pairs = [(j, i) for j, family in current.items() for i in family[1] if not required[i, j]]
+    scores.fit(((without(current[j], i), current[j]) for j, i in pairs), rough=True)
+    doubtful: dict[int, set[int]] = {}
+    for j, i in pairs:
+        gain = scores[current[j]].score - scores[without(current[j], i)].score
+        if gain < rules.nested * least[j]:
+            doubtful.setdefault(j, set()).add(i)
     while doubtful:
-        scores.fit(
-            [(without(current[j], i), current[j]) for j in doubtful for i in sorted(doubtful[j])],
-            again=[current[j] for j in doubtful],
-        )
-        again = {}
+        wanted = [(without(current[j], i), current[j]) for j in doubtful for i in doubtful[j]]
+        there = [family for family, _ in wanted if family in scores.networks]
+        again = [current[j] for j in doubtful] + there
+        scores.fit(sorted(wanted), again=sorted(again))
+        near_the_least = {}
         for j, parents in doubtful.items():
             rows = scores[current[j]].rows
             gains, fails = {}, []
@@ -130,41 +151,59 @@ def _judged(scores, current, least, rules) -> dict[int, Family]:
             scores.fit([(current[j], origin)])
             near = {i for i in parents - dropped if gains[i] < rules.nested * least[j]}
             if near:
-                again[j] = near
-        doubtful = again
-    # The gains of all that are left, given each other.
-    scores.fit((without(family, i), family) for family in current.values() for i in family[1])
+                near_the_least[j] = near
+        doubtful = near_the_least
     return current
 
 
-def _renewed(scores, current, least, rules) -> dict[int, Family]:
-    """Of each family and what is left of it without its weakest parents, the shortest description.
+def _renewed(scores, current, least, rules, required) -> dict[int, Family]:
+    """Of each family with more or fewer of its weakest parents, the shortest description.
 
     Fitted from the random start: a network that was fitted with parents that do not matter leans on
     them, and loses by dropping each what it would not lose had it never had them.
     """
-    choices = {j: _nested(scores, family, rules.nested * least[j]) for j, family in current.items()}
-    scores.fit([], anew=[family for sets in choices.values() if len(sets) > 1 for family in sets])
-    return {
-        j: max(sets, key=lambda family, j=j: scores[family].score - len(family[1]) * least[j])
-        for j, sets in choices.items()
+
+    def length(family):
+        return len(family[1]) * least[family[0]] - scores[family].score
+
+    choices = {
+        j: _nested(scores, family, rules.nested * least[j], required[:, j])
+        for j, family in current.items()
     }
+    tried = {j: sets[:3] for j, sets in choices.items()}
+    new = [family for sets in tried.values() if len(sets) > 1 for family in sets]
+    while new:
+        scores.fit([], anew=new, rough=True)
+        new = []
+        for j, sets in choices.items():
+            more = sets[len(tried[j]) : len(tried[j]) + 1]
+            if more and length(tried[j][-1]) <= min(map(length, tried[j])):
+                tried[j] = [*tried[j], *more]
+                new += more
+    best = {}
+    for j, sets in tried.items():
+        first, *others = sorted(sets, key=length) if len(sets) > 1 else sets
+        best[j] = [first, *(f for f in others[:1] if length(f) - length(first) < 2 * least[j])]
+    scores.fit([], anew=[family for sets in best.values() for family in sets])
+    return {j: min(sets, key=length) for j, sets in best.items()}
 
 
-def _nested(scores: LocalScores, family: Family, bound: float) -> list[Family]:
-    """The family, and it without its 1, 2, 4, ... parents of least loss below the bound."""
-    if not family[1]:
+def _nested(scores: LocalScores, family: Family, bound: float, required) -> list[Family]:
+    """The family with the 0, 1, 2, 4, ... strongest, then all, of its parents of low loss."""
+    child, parents = family
+    if not parents:
         return [family]
     losses = scores.losses_without(family)
-    ascending = [k for k in np.argsort(losses, kind="stable") if losses[k] < bound]
-    sizes, more = [0], 1
-    while more < len(ascending):
-        sizes.append(more)
-        more *= 2
-    if ascending:
-        sizes.append(len(ascending))
+    ascending = [
+        k
+        for k in np.argsort(losses, kind="stable").tolist()
+        if losses[k] < bound and not required[parents[k]]
+    ]
+    sizes = [0]
+    while sizes[-1] < len(ascending):
+        sizes.append(min(max(1, 2 * sizes[-1]), len(ascending)))
     return [
-        (family[0], tuple(np.delete(np.array(family[1]), ascending[:size]).tolist()))
+        (child, tuple(np.delete(np.array(parents), ascending[: len(ascending) - size]).tolist()))
         for size in sizes
     ]
 
@@ -175,7 +214,7 @@ def without(family: Family, parent: int) -> Family:
     return child, tuple(i for i in parents if i != parent)
 
 
-def _screened(scores, current, bound) -> dict[int, Family]:
+def _screened(scores, current, bound, required) -> dict[int, Family]:
     """Drop parents whose loss is below ``bound``, at most half of a child's at a time."""
     current = dict(current)
     open_children = [j for j, family in current.items() if family[1]]
@@ -184,13 +223,13 @@ def _screened(scores, current, bound) -> dict[int, Family]:
         for j in open_children:
             family = current[j]
             losses = scores.losses_without(family)
-            small = np.flatnonzero(losses < bound[j])
+            small = np.flatnonzero((losses < bound[j]) & ~required[list(family[1]), j])
             at_most = max(1, -(-len(losses) // 2))
             dropped = small[np.argsort(losses[small], kind="stable")][:at_most]
             if len(dropped):
                 kept = np.delete(np.array(family[1]), dropped)
                 wanted.append(((j, tuple(kept.tolist())), family))
-        scores.fit(wanted)
+        scores.fit(wanted, rough=True)
         for family, _ in wanted:
             current[family[0]] = family
         open_children = [family[0] for family, _ in wanted if family[1]]

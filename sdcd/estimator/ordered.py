@@ -10,6 +10,13 @@ candidates, these become candidates, and both steps are done again. Restarts are
 from the best order, perturbed, or from random ones. The result of a restart counts if its graph's
 score is better by the rule for a move: among orders that the data do not tell apart, the first
 stays.
+
+*Whether the data determine the order* is asked of the judged rows at the end. An edge is
+*undetermined* if turning it round (:mod:`sdcd.estimator.directions`) loses less than a move has to
+gain. Where that is so of more than half of the edges, an order can be better only by needing fewer
+of them, and the graph of a wrong one has many that are false. There the graph found stays only if
+it is better than that of the starting order, again by the rule for a move and on the judged rows;
+else the result is the graph that the search started from.
 """
 
 import time
@@ -21,16 +28,11 @@ import numpy as np
 
 from sdcd.errors import InputError
 from sdcd.estimator.checkpoint import Checkpoint, digest, snapshot
+from sdcd.estimator.directions import reversals
 from sdcd.estimator.local_scores import Family, Fitting, LocalScores, Network, difference
 from sdcd.estimator.order_graph import GraphRules, graph_of_order, least_gains, without
-from sdcd.estimator.ordering import (
-    Neighbourhood,
-    SearchRules,
-    SearchState,
-    descend,
-    fit_order,
-    perturbed,
-)
+from sdcd.estimator.ordering import SearchRules, SearchState, complying, descend, perturbed
+from sdcd.graphs import is_acyclic, topological_order
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,12 @@ class Settings:
     blanket : float
         A variable is a candidate of another if, in networks that predict each variable from all
         others, setting its weights to zero loses so many nats per row.
-    restarts : int
-        Searches after the first.
+    restarts : int or None
+        Searches after the first; None: :func:`usual_restarts`.
     random_restarts : bool
         Whether these start from random orders, not from the perturbed best one.
+    undetermined : float
+        Share of edges that may be undetermined before the order is called so.
     """
 
     scored_fraction: float = 0.2
@@ -62,8 +66,21 @@ class Settings:
     graph: GraphRules = field(default_factory=GraphRules)
     widenings: int = 3
     blanket: float = 0.3
-    restarts: int = 2
+    restarts: int | None = None
     random_restarts: bool = False
+    undetermined: float = 0.5
+
+    def restarts_of(self, d: int) -> int:
+        """Restarts with d variables."""
+        return usual_restarts(d) if self.restarts is None else self.restarts
+
+
+def usual_restarts(d: int) -> int:
+    """Restarts that cost what two do at d = 20: 2 (20 / d)^3, rounded down, at most 16.
+
+    A round fits about 2 d^2 networks with about d / 2 parents.
+    """
+    return min(16, int(2 * (20 / d) ** 3))
 
 
 @dataclass(frozen=True)
@@ -80,9 +97,17 @@ class Ordered:
         Of each edge: nats per judged row that its child's score loses without it, and the standard
         error. NaN for other pairs.
     reversal, reversal_se : float64 (d, d)
-        Of each edge i -> j: what the score of the order loses if j comes before i, by the best move
-        of i or of j alone, in nats per judged row, and its standard error. NaN for other pairs, and
-        for edges so far apart in the order that no such move was fitted.
+        Of each edge: what its two ends lose if it is turned round, in nats per judged row, and its
+        standard error (:mod:`sdcd.estimator.directions`). NaN for other pairs.
+    undetermined : int
+        Edges whose reversal is less than a move has to gain.
+    determined : bool
+        Whether these are no more than the part :attr:`Settings.undetermined` of all.
+    from_start : bool
+        Whether ``order`` and ``adjacency`` are those of the start: see the module.
+    search_gain, search_gain_se : float
+        Where the order is not determined and there was a graph to start from: by how many nats per
+        judged row the graph found is better than that of the starting order; else NaN.
     candidates : bool (d, d)
         At the end.
     history : list of dict
@@ -102,6 +127,11 @@ class Ordered:
     gain_se: np.ndarray
     reversal: np.ndarray
     reversal_se: np.ndarray
+    undetermined: int
+    determined: bool
+    from_start: bool
+    search_gain: float
+    search_gain_se: float
     candidates: np.ndarray
     history: list[dict]
     searches: list[dict]
@@ -113,8 +143,11 @@ def learn(
     X: np.ndarray,
     intervened: np.ndarray | None = None,
     *,
+    start: np.ndarray | None = None,
     order: np.ndarray | None = None,
     candidates: np.ndarray | None = None,
+    forbidden: np.ndarray | None = None,
+    required: np.ndarray | None = None,
     seed: int = 0,
     settings: Settings | None = None,
     engine: str = "auto",
@@ -132,11 +165,16 @@ def learn(
         Values, one row per sample, standardised.
     intervened : bool (n, d) or None
         Whether the sample's value of the variable was set by a (perfect) intervention.
+    start : (d, d) or None
+        The DAG to start from, and to fall back on: its edges are candidates.
     order : int (d,) or None
-        Where the search starts; None is a random order.
+        Where the search starts; None is a causal order of ``start``, or a random one.
     candidates : bool (d, d) or None
         Pairs that may be edges, in either direction, to start with. Those that
         :attr:`Settings.blanket` finds are added.
+    forbidden, required : bool (d, d) or None
+        Edges that may not be, and that must be: :class:`sdcd.data.knowledge.Knowledge`. ``start``
+        and ``order`` are made to comply.
     seed : int, default 0
         Of the division of the rows, the networks' start, the order of rows, and perturbations.
     settings : Settings, optional
@@ -161,20 +199,28 @@ def learn(
     ------
     InputError
         If shapes differ, a value is not finite, a setting is out of range, there are not enough
-        rows, or the checkpoint is of another search.
+        rows, ``start`` or the required edges have a cycle, an edge is both required and forbidden,
+        or the checkpoint is of another search.
     MethodFailure
         ``nan`` if a network's density is not finite.
     """
     settings = settings or Settings()
     X, intervened = _checked(X, intervened, order, candidates, seed, settings)
-    run = _Run(X, intervened, seed, settings, engine, threads, progress)
+    start, forbidden, required = _checked_edges(X.shape[1], start, forbidden, required)
+    if start is not None:
+        candidates = start if candidates is None else (np.asarray(candidates) != 0) | start
+        order = topological_order(start) if order is None else order
+    run = _Run(X, intervened, (forbidden, required), seed, settings, engine, threads, progress)
     identity = {
         "task": _TASK,
         "seed": int(seed),
         "settings": asdict(settings),
         "data": digest(X, intervened),
         "start": digest(
-            *(None if part is None else np.asarray(part) for part in (order, candidates))
+            *(
+                None if part is None else np.asarray(part)
+                for part in (start, order, candidates, forbidden, required)
+            )
         ),
     }
     file = None
@@ -186,7 +232,7 @@ def learn(
     else:
         run.restore(saved)
     run.searches()
-    result = run.result()
+    result = run.result(start)
     if file is not None:
         file.remove()
     return result
@@ -207,8 +253,11 @@ _TASK = "order"
 class _Run:
     """A call of :func:`learn`: what is fitted, the search in progress, the best so far."""
 
-    def __init__(self, X, intervened, seed, settings, engine, threads, progress):
+    def __init__(self, X, intervened, known_edges, seed, settings, engine, threads, progress):
         n, d = X.shape
+        self.allowed, self.required = ~known_edges[0], known_edges[1]
+        self.precedes = _reachable(self.required)
+        self.restarts = settings.restarts_of(d)
         self.settings, self.seed, self.progress = settings, seed, progress
         rows = np.random.default_rng([seed, _ROWS]).permutation(n)
         n_scored, n_judged = _sizes(n, settings)
@@ -225,7 +274,7 @@ class _Run:
         self.graphs: list[np.ndarray] = []
         self.known: dict[Family, Family] = {}
         self.judged: dict[Family, Network] = {}
-        """Of the families in ``known``, and of these without each parent."""
+        """Of the families in ``known``."""
         self.seconds = -time.process_time()
         self.file: Checkpoint | None = None
 
@@ -238,7 +287,7 @@ class _Run:
             order = np.random.default_rng([self.seed, _RANDOM_START]).permutation(d)
         pairs = np.zeros((d, d), dtype=bool) if candidates is None else np.asarray(candidates) != 0
         whole = [(j, tuple(i for i in range(d) if i != j)) for j in range(d)]
-        scores.fit((family, None) for family in whole)
+        scores.fit(((family, None) for family in whole), rough=True)
         for family in whole:
             pairs[list(family[1]), family[0]] |= (
                 scores.losses_without(family) > self.settings.blanket
@@ -247,14 +296,16 @@ class _Run:
         scores.keep(())
         pairs |= pairs.T
         np.fill_diagonal(pairs, False)
-        self.state = SearchState(np.asarray(order).tolist(), pairs)
+        pairs = pairs & self.allowed | self.required
+        self.state = SearchState(complying(np.asarray(order).tolist(), self.precedes), pairs)
+        self.first_order = list(self.state.order)
 
     def searches(self) -> None:
         """All searches that are left."""
         settings, d = self.settings, self.scores.d
         while True:
             state = self.state
-            descend(self.scores, state, settings.search, self._after_round)
+            descend(self.scores, state, settings.search, self._after_round, self.precedes)
             # A graph's families are not those of the search.
             kept = dict(self.scores.networks)
             graph = self._graph(state.order)
@@ -265,43 +316,45 @@ class _Run:
             if new and self.widened < settings.widenings:
                 self.widened += 1
                 for i, j in new:
-                    state.candidates[i, j] = state.candidates[j, i] = True
+                    state.candidates[i, j] = True
+                    state.candidates[j, i] = self.allowed[j, i]
                 for family in graph.values():
                     kept[family] = self.scores[family]
                 self.scores.networks = kept
                 state.done = False
                 continue
             self._finished(graph)
-            if state.search >= settings.restarts:
+            if state.search >= self.restarts:
                 return
             random = np.random.default_rng([self.seed, _RESTART, state.search])
             moved = d if settings.random_restarts else max(2, d // 4)
-            order = perturbed(self.best.order, moved, random)
+            order = complying(perturbed(self.best.order, moved, random), self.precedes)
             self.state = SearchState(
                 order, state.candidates, search=state.search + 1, history=state.history
             )
             self.widened = 0
 
     def _graph(self, order: list[int]) -> dict[int, Family]:
-        """The order's graph; its families are then fitted, and so are they without each parent."""
+        """The order's graph; its families are then fitted."""
         self.scores.keep(())
-        graph = graph_of_order(self.scores, order, self.least, self.settings.graph, self.known)
+        graph = graph_of_order(
+            *(self.scores, order, self.least, self.settings.graph, self.known),
+            *(self.allowed, self.required),
+        )
         for family in graph.values():
-            for each in (family, *(without(family, i) for i in family[1])):
-                if each in self.scores.networks:
-                    self.judged[each] = self.scores[each]
-                else:
-                    self.scores.networks[each] = self.judged[each]
+            if family in self.scores.networks:
+                self.judged[family] = self.scores[family]
+            else:
+                self.scores.networks[family] = self.judged[family]
         return graph
 
     def _finished(self, graph: dict[int, Family]) -> None:
         """Keep the search's result if it is the best."""
-        rules, scores = self.settings.search, self.scores
+        scores = self.scores
         rows = np.sum([scores[family].rows for family in graph.values()], axis=0, dtype=np.float64)
         better = self.best is None
         if not better:
-            gain, se = difference(rows, self.best.rows)
-            better = gain >= rules.min_gain and gain > rules.min_z * se
+            better = self._counts(*difference(rows, self.best.rows))
         edges = sum(len(parents) for _, parents in graph.values())
         adjacency = np.zeros((scores.d, scores.d), dtype=np.int8)
         for j, (_, parents) in graph.items():
@@ -315,74 +368,91 @@ class _Run:
             self.best = _Best(list(self.state.order), graph, rows, self._needed(graph))
 
     def _needed(self, graph: dict[int, Family]) -> dict[Family, Network]:
-        """The networks by which a graph is judged."""
-        families = set(graph.values())
-        families |= {without(family, i) for family in graph.values() for i in family[1]}
-        return {family: self.judged[family] for family in families}
+        """The networks of a graph."""
+        return {family: self.judged[family] for family in graph.values()}
 
-    def result(self) -> Ordered:
-        """The best search's order and graph, judged."""
-        best, scores, d = self.best, self.scores, self.scores.d
+    def result(self, start: np.ndarray | None) -> Ordered:
+        """The best search's order and graph, judged, or those of the start."""
+        found, edges = self.best, self._judge(self.best.graph, self.best.networks)
+        gained = float("nan"), float("nan")
+        determined, from_start = self._determined(edges), False
+        if not determined and start is not None:
+            before = self._graph(self.first_order)
+            gained = difference(self._total(found.graph), self._total(before))
+            if not self._counts(*gained):
+                from_start = True
+                edges = self._judge_start(start)
+        d = self.scores.d
         adjacency = np.zeros((d, d), dtype=np.int8)
-        gain, gain_se, reversal, reversal_se = (np.full((d, d), np.nan) for _ in range(4))
-        scores.networks.update(best.networks)
-        for j, family in best.graph.items():
-            rows = scores.judged(family)
-            for i in family[1]:
-                adjacency[i, j] = 1
-                gain[i, j], gain_se[i, j] = difference(rows, scores.judged(without(family, i)))
-        self._reversals(adjacency, reversal, reversal_se)
+        arrays = {name: np.full((d, d), np.nan) for name in _EDGE_ARRAYS}
+        for edge, values in edges.items():
+            adjacency[edge] = 1
+            for name, value in zip(_EDGE_ARRAYS, values, strict=True):
+                arrays[name][edge] = value
+        order = topological_order(adjacency) if from_start else found.order
         return Ordered(
             adjacency=adjacency,
-            order=np.array(best.order, dtype=np.int64),
-            gain=gain,
-            gain_se=gain_se,
-            reversal=reversal,
-            reversal_se=reversal_se,
+            order=np.array(order, dtype=np.int64),
+            **arrays,
+            undetermined=sum(not self._counts(*values[2:]) for values in edges.values()),
+            determined=determined,
+            from_start=from_start,
+            search_gain=gained[0],
+            search_gain_se=gained[1],
             candidates=self.state.candidates,
             history=self.state.history,
             searches=self.records,
             graphs=self.graphs,
-            fitted=scores.fits,
+            fitted=self.scores.fits,
         )
 
-    def _reversals(self, adjacency, reversal, reversal_se) -> None:
-        """Chosen by scored rows, measured on judged ones.
-
-        Among the families of the graph's skeleton: what is no edge does not tell directions.
-        """
-        scores, order = self.scores, self.best.order
-        pairs = (adjacency != 0) | (adjacency.T != 0)
-        fit_order(scores, order, pairs)
-        around = Neighbourhood(order, pairs)
-        wanted = around.wanted()
-        scores.fit(wanted, again=sorted(around.current.values()))
-        place = around.place
-        moves = zip(
-            around.moves(lambda family: scores[family].rows),
-            around.moves(scores.judged),
-            strict=True,
+    def _judge(self, graph: dict[int, Family], networks: dict) -> dict[tuple[int, int], tuple]:
+        """For each edge :data:`_EDGE_ARRAYS`, from the judged rows."""
+        scores = self.scores
+        # Nothing of a search, some of which was fitted for a short time only.
+        scores.networks = dict(networks)
+        turned = reversals(scores, graph)
+        scores.networks = dict(networks)
+        scores.fit(
+            ((without(family, i), family) for family in graph.values() for i in family[1]),
+            again=[family for family in graph.values() if family[1]],
         )
-        chosen = np.full(adjacency.shape, -np.inf)
-        edges = list(zip(*np.nonzero(adjacency), strict=True))
-        for scored, judged in moves:
-            v, (low, high) = order[scored.start], scored.interval
-            for i, j in edges:
-                if v == i:
-                    turned = scored.to > scored.start and place[j] <= high
-                elif v == j:
-                    turned = scored.to < scored.start and place[i] >= low
-                else:
-                    continue
-                if turned and scored.gain > chosen[i, j]:
-                    chosen[i, j] = scored.gain
-                    reversal[i, j], reversal_se[i, j] = -judged.gain, judged.se
+        return {
+            (i, j): (
+                *difference(scores.judged(family), scores.judged(without(family, i))),
+                *turned[i, j],
+            )
+            for j, family in graph.items()
+            for i in family[1]
+        }
+
+    def _judge_start(self, start: np.ndarray) -> dict[tuple[int, int], tuple]:
+        """The same of the graph that the search started from."""
+        graph = {j: (j, tuple(np.flatnonzero(start[:, j]).tolist())) for j in range(len(start))}
+        self.scores.keep(())
+        self.scores.fit([], anew=list(graph.values()))
+        return self._judge(graph, self.scores.networks)
+
+    def _total(self, graph: dict[int, Family]) -> np.ndarray:
+        """Score of a graph, of each judged row."""
+        self.scores.networks.update(self._needed(graph))
+        rows = [self.scores.judged(family) for family in graph.values()]
+        return np.sum(rows, axis=0, dtype=np.float64)
+
+    def _determined(self, edges: dict[tuple[int, int], tuple]) -> bool:
+        doubtful = sum(not self._counts(*values[2:]) for values in edges.values())
+        return doubtful <= self.settings.undetermined * len(edges)
+
+    def _counts(self, gain: float, se: float) -> bool:
+        """The rule for a move."""
+        rules = self.settings.search
+        return gain >= rules.min_gain and gain > rules.min_z * se
 
     def _after_round(self) -> None:
         if self.progress is not None:
             last = self.state.history[-1]
             print(
-                f"order: search {last['search'] + 1}/{self.settings.restarts + 1}, "
+                f"order: search {last['search'] + 1}/{self.restarts + 1}, "
                 f"round {last['round']}: score {last['score']:.4f}, {last['fitted']} networks "
                 f"fitted, {last['moves']} moves gain {last['gain']:.4f}",
                 file=self.progress,
@@ -397,6 +467,7 @@ class _Run:
         tree = {
             "scores": self.scores.tree(),
             "state": {**vars(state), "order": np.array(state.order)},
+            "first_order": self.first_order,
             "widened": self.widened,
             "records": self.records,
             "graphs": list(self.graphs),
@@ -424,7 +495,7 @@ class _Run:
         self.scores.restore(tree["scores"])
         self.state = SearchState(**{**tree["state"], "order": tree["state"]["order"].tolist()})
         self.widened, self.records = tree["widened"], tree["records"]
-        self.graphs = tree["graphs"]
+        self.graphs, self.first_order = tree["graphs"], tree["first_order"]
         self.seconds = tree["seconds"] - time.process_time()
 
 
@@ -437,6 +508,15 @@ class _Best:
 
 
 _ROWS, _RANDOM_START, _RESTART = 0, 1, 2
+_EDGE_ARRAYS = ("gain", "gain_se", "reversal", "reversal_se")
+
+
+def _reachable(required: np.ndarray) -> np.ndarray:
+    """Whether i is an ancestor of j: bool (d, d)."""
+    reached = required.copy()
+    for k in range(len(reached)):
+        reached |= np.outer(reached[:, k], reached[k])
+    return reached
 
 
 def _only(scores: LocalScores, networks: dict) -> LocalScores:
@@ -490,3 +570,24 @@ def _checked(X, intervened, order, candidates, seed, settings):
             f"expected at least batch_size = {settings.fitting.batch_size} and two of the others"
         )
     return X, intervened
+
+
+def _checked_edges(d: int, start, forbidden, required):
+    masks = []
+    for name, mask in (("start", start), ("forbidden", forbidden), ("required", required)):
+        mask = np.zeros((d, d), dtype=bool) if mask is None else np.asarray(mask) != 0
+        if mask.shape != (d, d):
+            raise InputError(f"order: {name} has shape {mask.shape}, expected {(d, d)}")
+        masks.append(mask)
+    begun, forbidden, required = masks
+    both = np.argwhere(forbidden & required)
+    if len(both):
+        i, j = both[0]
+        raise InputError(f"order: the edge {i} -> {j} is both required and forbidden")
+    # What would close a cycle with required edges may not be.
+    forbidden = forbidden | _reachable(required).T
+    begun = begun & ~forbidden | required
+    for name, edges in (("required", required), ("start, with the required edges,", begun)):
+        if not is_acyclic(edges):
+            raise InputError(f"order: {name} has a cycle, expected a DAG")
+    return None if start is None else begun, forbidden, required

@@ -8,16 +8,20 @@ search maximises
 
     S(o) = sum_j S(j, pred(j) & C(j))
 
-where pred(j) are the variables before j in o, and C(j) its *candidates*: what may matter to j at
-all. C is symmetric as a relation, so that an edge of it can be turned round.
+where pred(j) are the variables before j in o, and C(j) its *candidates*: what may be a parent of j
+at all. Where i is one of j's, j is one of i's, so that an edge can be turned round, unless it is
+known beforehand that it may not be. What *must* come before what is known beforehand as well.
 
 *Moves.* Take v out of the order and insert it at another place. That changes v's own set, and adds
 v to, or takes it from, the sets of the variables passed. So the d (d - 1) moves need at most 2 d^2
 distinct families, which are fitted together, each from the current network of its child: all moves
-are scored exactly in one batch. A move *counts* if its mean gain over rows is at least ``min_gain``
-and more than ``min_z`` standard errors. The best one is made, then the best of those whose interval
-of places is disjoint from the intervals used already: their gains add exactly. Rounds go on until
-no move counts.
+are scored exactly in one batch. Most of them lose far more than longer fits could make up for, so
+the batch is fitted for a short time, and for the whole time only the families of moves that then
+lose less than ``margin``, and of the best ``tried``; where none of these counts, also of those that
+lose less than ``last_margin``. A move *counts* if its mean gain over rows is
+at least ``min_gain`` and more than ``min_z`` standard errors. The best one is made, then the best
+of those whose interval of places is disjoint from the intervals used already: their gains add
+exactly. Rounds go on until no move counts.
 
 *Blocks.* Then the same for blocks of neighbours in the order. Their gains are predicted from the
 families of the round, and the most promising are fitted and judged by the same rule.
@@ -47,33 +51,35 @@ class SearchRules:
         Rounds of one search, at most.
     block : int
         Longest block that is moved; 1: single variables only.
-    tried_blocks : int
-        Block moves that are fitted when no single move is left: the best by prediction.
+    tried : int
+        Moves that are fitted for the whole time whatever a short fit says, the best by it; and
+        block moves that are fitted when no single move is left, the best by prediction.
     reach : int or None
         Places that a move may pass, at most; None: any number.
+    margin, last_margin : float
+        Nats per row that a move may lose after a short fit and still be fitted longer; the second
+        where otherwise no move counts.
     """
 
     min_gain: float = 0.01
     min_z: float = 2.0
     max_rounds: int = 50
     block: int = 3
-    tried_blocks: int = 20
+    tried: int = 20
     reach: int | None = None
+    margin: float = 0.05
+    last_margin: float = 0.2
 
 
 @dataclass(frozen=True)
 class Move:
-    """The block of places ``start`` to ``stop - 1`` goes to where its first is at ``to``.
-
-    ``rows`` float64 (m,) is what it gains, row by row.
-    """
+    """The block of places ``start`` to ``stop - 1`` goes to where its first is at ``to``."""
 
     start: int
     stop: int
     to: int
     gain: float
     se: float
-    rows: np.ndarray | None = None
 
     @property
     def interval(self) -> tuple[int, int]:
@@ -95,8 +101,8 @@ class SearchState:
     ----------
     order : list of int
         The order so far.
-    candidates : bool (d, d), symmetric
-        ``candidates[i, j]``: i may be a parent of j, and j of i.
+    candidates : bool (d, d)
+        ``candidates[i, j]``: i may be a parent of j.
     done : bool
         Whether no move is left.
     search : int
@@ -140,28 +146,59 @@ class Neighbourhood:
     Parameters
     ----------
     order : list of int
-    candidates : bool (d, d), symmetric
+    candidates : bool (d, d)
+        As :attr:`SearchState.candidates`.
     reach : int or None
         See :class:`SearchRules`.
+    precedes : bool (d, d) or None
+        Where i has to come before j; transitive, and the order complies.
     """
 
-    def __init__(self, order: list[int], candidates: np.ndarray, reach: int | None = None):
+    def __init__(
+        self,
+        order: list[int],
+        candidates: np.ndarray,
+        reach: int | None = None,
+        precedes: np.ndarray | None = None,
+    ):
         self.order, self.candidates = order, candidates
         self.place = {v: p for p, v in enumerate(order)}
         self.current = families(order, candidates)
+        self.precedes = precedes if precedes is not None and precedes.any() else None
         reach = len(order) if reach is None else reach
+        either = candidates | candidates.T
         # For each variable and direction: the candidates passed, nearest first.
         self.passed: dict[int, tuple[list[int], list[int]]] = {}
         for v in order:
             p = self.place[v]
             near = [
                 (q, u)
-                for u in np.flatnonzero(candidates[:, v]).tolist()
+                for u in np.flatnonzero(either[:, v]).tolist()
                 if abs((q := self.place[u]) - p) <= reach
             ]
             earlier = [u for q, u in sorted(near, reverse=True) if q < p]
             later = [u for q, u in sorted(near) if q > p]
+            if self.precedes is not None:
+                earlier = self._until(earlier, self.precedes[:, v], order[:p][::-1])
+                later = self._until(later, self.precedes[v], order[p + 1 :])
             self.passed[v] = earlier, later
+
+    def _until(self, passed: list[int], stops: np.ndarray, others: list[int]) -> list[int]:
+        """Of the candidates those before the first variable that may not be passed."""
+        stop = next((u for u in others if stops[u]), None)
+        if stop is None:
+            return passed
+        limit = others.index(stop)
+        return [u for u in passed if others.index(u) < limit]
+
+    def _across(self, v: int, u: int) -> Family:
+        """The passed one's family after v has passed it."""
+        family = self.current[u]
+        return toggled(family, (v,)) if self.candidates[v, u] else family
+
+    def _own(self, family: Family, u: int) -> Family:
+        """The moved one's family after it has passed u as well."""
+        return toggled(family, (u,)) if self.candidates[u, family[0]] else family
 
     def wanted(self) -> list[tuple[Family, Family]]:
         """The families of all moves, each with the current one of its child."""
@@ -170,12 +207,22 @@ class Neighbourhood:
             for direction in directions:
                 own = self.current[v]
                 for u in direction:
-                    own = toggled(own, (u,))
+                    own = self._own(own, u)
                     out.append((own, self.current[v]))
-                    out.append((toggled(self.current[u], (v,)), self.current[u]))
+                    out.append((self._across(v, u), self.current[u]))
         return out
 
-    def moves(self, rows: Callable[[Family], np.ndarray], keep_rows: bool = False):
+    def changed(self, move: Move) -> list[tuple[Family, Family]]:
+        """Families after a move that are others than now, each with that of now."""
+        new = families(move.apply(self.order), self.candidates)
+        low, high = move.interval
+        return [
+            (new[j], self.current[j])
+            for j in self.order[low : high + 1]
+            if new[j] != self.current[j]
+        ]
+
+    def moves(self, rows: Callable[[Family], np.ndarray]):
         """Each distinct move with its gain.
 
         Yields
@@ -189,13 +236,12 @@ class Neighbourhood:
             for direction in directions:
                 own, others = self.current[v], np.zeros(len(base))
                 for u in direction:
-                    own = toggled(own, (u,))
-                    others += rows(toggled(self.current[u], (v,)))
-                    others -= rows(self.current[u])
-                    gained = others + rows(own) - base
-                    gain, se = _mean(gained)
-                    kept = gained if keep_rows else None
-                    yield Move(p, p + 1, self.place[u], gain, se, kept)
+                    own = self._own(own, u)
+                    across = self._across(v, u)
+                    if across != self.current[u]:
+                        others += rows(across)
+                        others -= rows(self.current[u])
+                    yield Move(p, p + 1, self.place[u], *_mean(others + rows(own) - base))
 
     def predicted_blocks(self, mean: Callable[[Family], float], longest: int) -> list[Move]:
         """Moves of blocks of two to ``longest`` neighbours, the best by prediction first.
@@ -209,12 +255,16 @@ class Neighbourhood:
             for direction in directions:
                 family, lost = self.current[v], mean(self.current[v])
                 for u in direction:
-                    family = toggled(family, (u,))
+                    family = self._own(family, u)
                     now = mean(family)
                     own[place[v], place[u]], lost = now - lost, now
-                    other[place[v], place[u]] = mean(toggled(self.current[u], (v,)))
+                    other[place[v], place[u]] = mean(self._across(v, u))
                     other[place[v], place[u]] -= mean(self.current[u])
         both = own + other
+        kept = np.zeros((d, d), dtype=bool)
+        if self.precedes is not None:
+            kept = self.precedes[np.ix_(self.order, self.order)]
+            kept = kept | kept.T
         out = []
         for size in range(2, min(longest, d - 1) + 1):
             for start in range(d - size + 1):
@@ -222,10 +272,14 @@ class Neighbourhood:
                 later, earlier = start + size, start - 1
                 total = 0.0
                 for q in range(later, d):
+                    if kept[start:later, q].any():
+                        break
                     total += gains[q]
                     out.append(Move(start, start + size, q - size + 1, total, np.nan))
                 total = 0.0
                 for q in range(earlier, -1, -1):
+                    if kept[start:later, q].any():
+                        break
                     total += gains[q]
                     out.append(Move(start, start + size, q, total, np.nan))
         return sorted(out, key=lambda move: (-move.gain, move.start, move.stop, move.to))
@@ -236,6 +290,7 @@ def descend(
     state: SearchState,
     rules: SearchRules,
     after_round: Callable[[], None] = lambda: None,
+    precedes: np.ndarray | None = None,
 ) -> None:
     """Improve an order, ``state.order`` in place, until no move counts: see the module.
 
@@ -248,9 +303,11 @@ def descend(
     rules : SearchRules
     after_round : callable
         Called after each round, when the search could go on from ``state`` and ``scores``.
+    precedes : bool (d, d) or None
+        See :class:`Neighbourhood`.
     """
     while not state.done and state.rounds < rules.max_rounds:
-        _round(scores, state, rules)
+        _round(scores, state, rules, precedes)
         after_round()
 
 
@@ -260,6 +317,16 @@ def perturbed(order: list[int], moved: int, random: np.random.Generator) -> list
     for v in random.permutation(len(order))[:moved].tolist():
         out.remove(v)
         out.insert(int(random.integers(len(out) + 1)), v)
+    return out
+
+
+def complying(order: list[int], precedes: np.ndarray) -> list[int]:
+    """The order in which each variable waits for all that have to precede it; else as it was."""
+    left, out = list(order), []
+    while left:
+        v = next(v for v in left if not precedes[left, v].any())
+        left.remove(v)
+        out.append(v)
     return out
 
 
@@ -284,18 +351,26 @@ def total(scores: LocalScores, order: list[int], candidates: np.ndarray) -> np.n
     return np.sum(rows, axis=0, dtype=np.float64)
 
 
-def _round(scores, state, rules) -> None:
+def _round(scores, state, rules, precedes) -> None:
     fitted, candidates = scores.fits, state.candidates
     fit_order(scores, state.order, candidates)
-    around = Neighbourhood(state.order, candidates, rules.reach)
+    around = Neighbourhood(state.order, candidates, rules.reach, precedes)
     wanted = around.wanted()
     changed = {origin for family, origin in wanted if family not in scores.networks}
     # As long as what they are compared with.
-    scores.fit(wanted, again=sorted(changed))
-    before = _mean(total(scores, state.order, candidates))[0]
-    moves = _disjoint(_counting(around.moves(lambda family: scores[family].rows), rules))
+    scores.fit(wanted, again=sorted(changed), rough=True)
+    single = list(around.moves(lambda family: scores[family].rows))
+    single.sort(key=lambda move: (-move.gain, move.start, move.to))
+    before, moves = _mean(total(scores, state.order, candidates))[0], []
+    for margin in (rules.margin, rules.last_margin):
+        promising = [m for k, m in enumerate(single) if k < rules.tried or m.gain > -margin]
+        _fit_longer(scores, around, promising)
+        counting = _counting(around.moves(lambda family: scores[family].rows), rules)
+        moves = _disjoint([move for move in counting if _whole(scores, around, move)])
+        if moves:
+            break
     if not moves and rules.block > 1:
-        moves = _block_moves(scores, around, candidates, rules)
+        moves = _block_moves(scores, around, rules)
     for move in moves:
         state.order = move.apply(state.order)
     needed = {family for family, _ in wanted} | set(around.current.values())
@@ -314,27 +389,36 @@ def _round(scores, state, rules) -> None:
     )
 
 
-def _block_moves(scores, around, candidates, rules) -> list[Move]:
+def _fit_longer(scores: LocalScores, around: Neighbourhood, moves: list[Move]) -> None:
+    """Fit the families of these moves for the whole time, and what they are compared with."""
+    again = set()
+    for move in moves:
+        for new, old in around.changed(move):
+            if scores[new].rough:
+                again |= {new, old}
+    scores.fit([], again=sorted(again))
+
+
+def _whole(scores: LocalScores, around: Neighbourhood, move: Move) -> bool:
+    """Whether all that a move changes was fitted for the whole time."""
+    return not any(scores[new].rough for new, _ in around.changed(move))
+
+
+def _block_moves(scores, around, rules) -> list[Move]:
     def mean(family):
         return scores[family].score
 
-    tried = around.predicted_blocks(mean, rules.block)[: rules.tried_blocks]
-    after = [families(move.apply(around.order), candidates) for move in tried]
-    changed = [
-        [(new[j], around.current[j]) for j in around.order if new[j] != around.current[j]]
-        for new in after
-    ]
-    scores.fit([pair for pairs in changed for pair in pairs])
-    moves = []
-    for move, pairs in zip(tried, changed, strict=True):
-        if not pairs:
-            continue
-        gained = np.zeros(len(scores[pairs[0][0]].rows))
-        for new, old in pairs:
-            gained += scores[new].rows
-            gained -= scores[old].rows
-        moves.append(Move(move.start, move.stop, move.to, *_mean(gained)))
-    return _disjoint(_counting(moves, rules))
+    def gained(move):
+        rows = [scores[new].rows - scores[old].rows for new, old in around.changed(move)]
+        return _mean(np.sum(rows, axis=0, dtype=np.float64))
+
+    tried = around.predicted_blocks(mean, rules.block)[: rules.tried]
+    tried = [move for move in tried if around.changed(move)]
+    wanted = [pair for move in tried for pair in around.changed(move)]
+    scores.fit(wanted, rough=True)
+    tried = [move for move in tried if gained(move)[0] > -rules.margin]
+    _fit_longer(scores, around, tried)
+    return _disjoint(_counting((Move(m.start, m.stop, m.to, *gained(m)) for m in tried), rules))
 
 
 def _counting(moves, rules: SearchRules) -> list[Move]:

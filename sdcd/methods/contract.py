@@ -134,7 +134,7 @@ class Method:
         if about_edges and not self.knowledge:
             raise InputError(
                 f"{whose}: cannot honour forbidden or required edges or tiers, expected a variant "
-                "of SDCD, pruned or not"
+                "of SDCD, pruned, ordered or neither"
             )
         if about_edges and not isinstance(about_edges, Mapping):
             raise InputError(

@@ -11,13 +11,13 @@ from types import MappingProxyType
 
 import numpy as np
 
+from sdcd.data.knowledge import Knowledge
 from sdcd.errors import InputError
 from sdcd.estimator.order_graph import GraphRules
 from sdcd.estimator.ordered import Ordered, Settings, learn, left_beside
-from sdcd.graphs import topological_order
 from sdcd.methods.contract import FirstStage, Graph, Method
 from sdcd.methods.dag import as_dag
-from sdcd.parameters import flag, integer, number, one_of
+from sdcd.parameters import flag, integer, number, one_of, optional
 
 SUFFIX = "+order"
 """Of a method's name, with the search after it."""
@@ -28,19 +28,20 @@ OWN_NAMES = MappingProxyType({"SDCD-ordered": "SDCD"})
 DEFAULTS = MappingProxyType(
     {
         "start": "graph",
-        "restarts": Settings().restarts,
+        "restarts": None,
         "random_restarts": Settings().random_restarts,
         "min_z": GraphRules().min_z,
         "price": GraphRules().price,
     }
 )
 """Settings of the search that a user may want to change; how they were chosen is in
-``docs/order-protocol.md``. ``start``: "graph" or "random", see :func:`order_graph`."""
+``docs/order-protocol.md``. ``start``: "graph" or "random", see :func:`order_graph`; ``restarts``:
+``None`` is :func:`sdcd.estimator.ordered.usual_restarts`."""
 
 RANGES = MappingProxyType(
     {
         "start": one_of("graph", "random"),
-        "restarts": integer(0),
+        "restarts": optional(integer(0)),
         "random_restarts": flag(),
         "min_z": number(0),
         "price": number(0),
@@ -49,10 +50,6 @@ RANGES = MappingProxyType(
 """What each of these settings may be."""
 
 PRELOAD = ("sdcd.methods.ordered:warm_up",)
-
-UNDETERMINED_Z = 2.0
-"""An edge's direction is called undetermined if the score lost by turning it is not above so many
-standard errors."""
 
 _PREFIX = "order_"
 
@@ -87,10 +84,11 @@ def order_graph(
     *,
     seed: int,
     start: str = DEFAULTS["start"],
-    restarts: int = DEFAULTS["restarts"],
+    restarts: int | None = DEFAULTS["restarts"],
     random_restarts: bool = DEFAULTS["random_restarts"],
     min_z: float = DEFAULTS["min_z"],
     price: float = DEFAULTS["price"],
+    knowledge: Knowledge | None = None,
     **how,
 ) -> Graph:
     """Search for the causal order from what a method returned, and take the graph of that order.
@@ -104,11 +102,14 @@ def order_graph(
     X, intervened, seed
         As :func:`sdcd.estimator.ordered.learn` takes them.
     start : {"graph", "random"}
-        The order to start from: the DAG's, or a random one (the graph then only gives candidates).
+        The order to start from: the DAG's, or a random one (the graph then only gives candidates,
+        and is not what the search falls back on).
     restarts, random_restarts
         See :class:`sdcd.estimator.ordered.Settings`.
     min_z, price
         See :class:`sdcd.estimator.order_graph.GraphRules`.
+    knowledge : Knowledge, optional
+        Edges that may not be, and that must be.
     **how
         ``checkpoint``, ``checkpoint_interval``, ``beside``, ``progress`` and ``threads`` of
         :func:`sdcd.estimator.ordered.learn`.
@@ -120,9 +121,10 @@ def order_graph(
         ``arrays`` are the method's, its DAG ``unordered``, and those of
         :class:`~sdcd.estimator.ordered.Ordered`: ``order``, ``gain``, ``gain_se``, ``reversal``,
         ``reversal_se``.
-        Among the diagnostics ``edges_undetermined`` is the number of edges whose direction the
-        data do not tell: turning it round costs no more than :data:`UNDETERMINED_Z` standard
-        errors.
+        Among the diagnostics are ``edges_undetermined``, the number of edges whose direction the
+        data do not tell; ``order_determined``, whether these are few enough; ``order_from``,
+        "search" or, where the search came to nothing because the data do not tell, "start"; and
+        then ``warnings``, a list of one sentence.
     """
     if start not in ("graph", "random"):
         raise InputError(f"order: start is {start!r}, expected 'graph' or 'random'")
@@ -139,8 +141,10 @@ def order_graph(
     result = learn(
         X,
         intervened,
-        order=topological_order(before) if start == "graph" else None,
+        start=before if start == "graph" else None,
         candidates=candidates,
+        forbidden=None if knowledge is None else knowledge.forbidden,
+        required=None if knowledge is None else knowledge.required,
         seed=seed,
         settings=settings,
         **how,
@@ -153,11 +157,14 @@ def order_graph(
             **{key: value for key, value in graph.diagnostics.items() if key != "threshold"},
             "threshold": 0.0,
             "edges_before_order": int(np.count_nonzero(before)),
-            "edges_undetermined": undetermined(result),
+            "edges_undetermined": result.undetermined,
+            "order_determined": result.determined,
+            "order_from": "start" if result.from_start else "search",
             "order_searches": result.searches,
             "order_rounds": result.history,
             "order_networks": result.fitted,
             "order_seconds": round(seconds, 3),
+            **({} if result.determined else {"warnings": [warning(result)]}),
         },
         arrays={
             **graph.arrays,
@@ -171,11 +178,14 @@ def order_graph(
     )
 
 
-def undetermined(result: Ordered) -> int:
-    """Edges whose direction the data do not tell, see :data:`UNDETERMINED_Z`."""
-    edges = result.adjacency != 0
-    lost, error = result.reversal[edges], result.reversal_se[edges]
-    return int(np.count_nonzero(lost <= UNDETERMINED_Z * error))
+def warning(result: Ordered) -> str:
+    """What is said where the data do not determine the order."""
+    edges = int(np.count_nonzero(result.adjacency))
+    kept = "the graph that the search started from" if result.from_start else "the graph found"
+    return (
+        f"the data do not determine the causal order: {result.undetermined} of {edges} edges can "
+        f"be turned round at no loss on unseen rows; this is {kept}, see docs/order.md"
+    )
 
 
 def _weights(result: Ordered) -> np.ndarray:
@@ -197,6 +207,8 @@ def _ordered(base: Method, name: str) -> Method:
         else:
             graph = _graph_of_tree(left)
         how["beside"] = _tree_of_graph(graph)
+        if params.get("knowledge"):
+            how["knowledge"] = Knowledge.of(params["knowledge"], names)
         stream = None if progress is False else progress
         return order_graph(graph, X, intervened, seed=seed, progress=stream, **own, **how)
 
@@ -214,7 +226,6 @@ def _ordered(base: Method, name: str) -> Method:
         module=__name__,
         first_stage=_first_stage(base.first_stage),
         reports=True,
-        knowledge=False,
         base=base,
     )
 
