@@ -10,7 +10,7 @@ import pytest
 from sdcd.data.dataset import Dataset, write_dataset
 from sdcd.files import write_npz
 from sdcd.methods.pruned import base_of
-from sdcd.report.pruning_effects import METRICS, effects, leads, overall, section
+from sdcd.report.pruning_effects import METRICS, ORDERING, effects, leads, overall, section
 from sdcd.runs.table import RUN_COLUMNS
 
 NOISE = (-2.0, 1.0, 0.0, -1.0, 2.0)
@@ -171,6 +171,20 @@ def test_without_pruned_runs_there_is_nothing():
         "GIES",
         None,
     ]
+
+
+def test_a_search_over_orders_is_a_step_of_its_own(planted):
+    assert section(planted, ORDERING) is None
+    others = runs_of(("SDCD-ordered", 20, 4), ("GIES", 20, 9), ("GIES+order", 20, 30))
+    both = pd.concat([planted, others])
+    shown = section(both, ORDERING)
+    assert shown.methods == "SDCD-ordered and GIES+order"
+    kinds = {answer.title: answer.kinds for answer in shown.answers}
+    assert kinds["Helps: SHD is lower"] == ["observational, d = 20, s = 3 (SDCD-ordered, −36.0)"]
+    assert kinds["Hurts: SHD is higher"] == ["observational, d = 20, s = 3 (GIES+order, +21.0)"]
+    assert shown.leads_sentence.startswith("Of 1 comparisons with another ordered method")
+    # What pruning does is not asked of it, nor the other way round.
+    assert section(both).methods == "SDCD-pruned"
 
 
 def test_wrong_edges_are_told_apart_by_the_causal_order(tmp_path, monkeypatch):

@@ -201,16 +201,26 @@ def test_tables_from_the_fits_weights_count_with_their_experiment(tmp_path):
     assert len(inputs.read_tables(tmp_path)) == 3
 
 
-def test_pruned_methods_have_a_part_of_the_report_and_without_them_there_is_none(results):
-    assert 'id="pruning"' not in report.page(results)
+@pytest.mark.parametrize(
+    ("name", "part", "title"),
+    [
+        ("SDCD-pruned", "pruning", "Held-out pruning"),
+        ("SDCD-ordered", "ordering", "Search over causal orders"),
+    ],
+)
+def test_steps_after_a_method_have_parts_of_the_report_and_without_them_there_is_none(
+    results, name, part, title
+):
+    assert f'id="{part}"' not in report.page(results)
     path = results / "runs/ablation_stage1.csv"
     runs = pd.read_csv(path)
     pruned = runs[(runs["method"] == "SDCD") & (runs["status"] == "ok")]
-    pruned = pruned.assign(method="SDCD-pruned", shd=pruned["shd"] / 2)
+    pruned = pruned.assign(method=name, shd=pruned["shd"] / 2)
     pd.concat([runs, pruned]).to_csv(path, index=False)
     text = report.page(results)
-    assert '<section id="pruning">' in text and '<a href="#pruning">' in text
-    assert "Held-out pruning, not in the paper" in text
+    assert f'<section id="{part}">' in text and f'<a href="#{part}">' in text
+    assert f"{title}, not in the paper" in text
+    assert text.count("<strong>Not in the paper.</strong>") == 1
 
 
 def test_a_method_that_is_unavailable_is_not_counted_as_failed(results):

@@ -30,6 +30,7 @@ FAMILIES = {
     "rivals_observational": "observational",
     "rivals_interventional": "interventional",
     "rivals_dcdi": "dcdi",
+    "rivals_ordered": "observational",
 }
 """The experiments that compare methods, each with the family of data sets that it uses."""
 

@@ -78,6 +78,7 @@ STYLES = {
 """The methods of the paper, in the order of its tables and legends."""
 
 _RIVALS = {
+    "SDCD-ordered": MethodStyle("#2166AC", "d", "-", 1.2),
     "R2-sortnregress": MethodStyle("#777777", "H", "-"),
     "random-sortnregress": MethodStyle("#AAAAAA", "h", _DASHED),
     "mean-difference": MethodStyle("#E7298A", "d", "-"),

@@ -58,6 +58,7 @@ def page(
         "scale": str(plan.get("scale") or results.resolve().name),
         "run": None,
         "pruning": None,
+        "ordering": None,
         "verdicts": None if judged is None else judgement.section(judged),
         "exhibits": _exhibits(drawn, beside, tables, results, judged),
     }
@@ -71,6 +72,7 @@ def page(
             "failures": overview.failures_by_reason(runs),
         }
         content["pruning"] = pruning_effects.section(runs)
+        content["ordering"] = pruning_effects.section(runs, pruning_effects.ORDERING)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sdcd.report"),
         autoescape=True,

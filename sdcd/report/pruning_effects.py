@@ -1,23 +1,24 @@
-"""Held-out pruning against the same method without it, on the same data sets. Not in the paper.
+"""A step after a method against the method without it, on the same data sets. Not in the paper.
 
-Whatever a table of runs holds of pruned methods (``NAME+prune``, ``SDCD-pruned``) is compared with
-the runs of the method that was pruned, data set by data set: :func:`effects` in each kind of data,
-:func:`overall` in each experiment, and :func:`leads` between SDCD and the others, all pruned.
-:func:`section` is the part of the report.
+The steps are held-out pruning (:data:`PRUNING`) and the search over causal orders
+(:data:`ORDERING`). Whatever a table of runs holds of methods with the step after them
+(``NAME+prune``, ``SDCD-pruned``) is compared with the runs of the method alone, data set by data
+set: :func:`effects` in each kind of data, :func:`overall` in each experiment, and :func:`leads`
+between SDCD and the others, all with the step. :func:`section` is the part of the report.
 
 Every difference is a mean over data sets with Student's 95 % interval. It counts as shown if its
 two-sided p value, adjusted for the number of kinds of data (Benjamini and Hochberg), is below 5 %.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from sdcd.experiments.plan import FAMILIES
-from sdcd.methods.pruned import base_of
+from sdcd.methods import ordered, pruned
 from sdcd.report.view import Span, Table, signed
 from sdcd.runs import summaries
 from sdcd.verdicts.statistics import ALPHA, Estimate, benjamini_hochberg, of_sample
@@ -35,31 +36,53 @@ ANSWERS = ("better", "worse", "undecided", "one data set")
 """What a difference says. The last: without a second data set there is no test."""
 
 CHOSEN_ON = {"families": ("observational", "interventional"), "d": 20, "s": 4, "seeds": range(5)}
-"""The graphs on whose data pruning's settings were chosen: see docs/pruning-protocol.md."""
+"""The graphs on whose data the settings of both steps were chosen: see docs/pruning-protocol.md and
+docs/order-protocol.md."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What may be done after a method.
+
+    Attributes
+    ----------
+    done : str
+        What a method is after it, in a word.
+    base_of : callable
+        The method that a method with this step starts from; None if it has no such step.
+    """
+
+    done: str
+    base_of: Callable[[str], str | None]
+
+
+PRUNING = Step("pruned", pruned.base_of)
+ORDERING = Step("ordered", ordered.base_of)
 
 _SETTING = list(summaries.SETTING)
 _WHERE = ["experiment", *_SETTING]
 
 
-def effects(runs: pd.DataFrame) -> pd.DataFrame:
-    """What pruning changes in each kind of data.
+def effects(runs: pd.DataFrame, step: Step = PRUNING) -> pd.DataFrame:
+    """What a step changes in each kind of data.
 
     Parameters
     ----------
     runs : DataFrame
         Columns :data:`sdcd.runs.table.RUN_COLUMNS`, of any number of experiments.
+    step : Step
 
     Returns
     -------
     DataFrame
-        A row for each experiment, setting, pruned method and metric that has at least one data set
-        with both scores: ``experiment``, ``d``, ``s``, ``fraction``, ``mechanism``, ``method``,
-        ``base``, ``metric``; ``n`` (data sets), ``failed`` (fits of the pruned method), ``seeds``;
+        A row for each experiment, setting, method with the step and metric that has at least one
+        data set with both scores: ``experiment``, ``d``, ``s``, ``fraction``, ``mechanism``,
+        ``method``, ``base``, ``metric``; ``n`` (data sets), ``failed`` (fits of it), ``seeds``;
         means ``before`` and ``after``; ``difference`` (after - before) with ``low``, ``high`` and
         the adjusted ``p``; ``answer``, one of :data:`ANSWERS`.
     """
     rows = []
-    for experiment, name, base, group in _pruned(runs):
+    for experiment, name, base, group in _with_step(runs, step):
         failed = group[(group["method"] == name) & (group["status"] != "ok")]
         failed = failed.groupby(_SETTING).size()
         for metric in METRICS:
@@ -82,18 +105,18 @@ def effects(runs: pd.DataFrame) -> pd.DataFrame:
     return _answered(rows)
 
 
-def overall(runs: pd.DataFrame) -> pd.DataFrame:
-    """What pruning changes on average over all kinds of data of an experiment.
+def overall(runs: pd.DataFrame, step: Step = PRUNING) -> pd.DataFrame:
+    """What a step changes on average over all kinds of data of an experiment.
 
     Returns
     -------
     DataFrame
-        As :func:`effects`, without the setting: one row for each experiment, pruned method and
+        As :func:`effects`, without the setting: one row for each experiment, method and
         metric, with ``kinds``, the number of settings. What has the same graph (the fractions of
         one d, s and seed) counts as one data set.
     """
     rows = []
-    for experiment, name, base, group in _pruned(runs):
+    for experiment, name, base, group in _with_step(runs, step):
         for metric in METRICS:
             pairs = summaries.pair_methods(group, name, base, metric)
             if not len(pairs):
@@ -116,8 +139,8 @@ def overall(runs: pd.DataFrame) -> pd.DataFrame:
     return _answered(rows)
 
 
-def leads(runs: pd.DataFrame, method: str = "SDCD") -> pd.DataFrame:
-    """SHD of a method less that of each other, before pruning and with both pruned.
+def leads(runs: pd.DataFrame, method: str = "SDCD", step: Step = PRUNING) -> pd.DataFrame:
+    """SHD of a method less that of each other, before the step and after it.
 
     Returns
     -------
@@ -128,8 +151,8 @@ def leads(runs: pd.DataFrame, method: str = "SDCD") -> pd.DataFrame:
         ``better`` means that ``method`` has the lower SHD.
     """
     before, after = [], []
-    # A pruned method may have two names, for one and the same thing.
-    once = {(row[0], row[2]): row for row in _pruned(runs)}
+    # A method with the step may have two names, for one and the same thing.
+    once = {(row[0], row[2]): row for row in _with_step(runs, step)}
     for (experiment, base), (_, name, _, group) in once.items():
         own = once.get((experiment, method))
         if own is None or base == method:
@@ -151,13 +174,13 @@ def leads(runs: pd.DataFrame, method: str = "SDCD") -> pd.DataFrame:
     return pd.concat([first, added], axis=1).drop(columns="metric", errors="ignore")
 
 
-def _pruned(runs: pd.DataFrame) -> Iterable[tuple[str, str, str, pd.DataFrame]]:
-    """Experiment, pruned method, its base, and all runs of the experiment."""
+def _with_step(runs: pd.DataFrame, step: Step) -> Iterable[tuple[str, str, str, pd.DataFrame]]:
+    """Experiment, method with the step, its base, and all runs of the experiment."""
     for experiment, group in runs.groupby("experiment", sort=False):
         group = summaries.tidy(group)
         names = list(dict.fromkeys(group["method"]))
         for name in names:
-            base = base_of(name)
+            base = step.base_of(name)
             if base in names:
                 yield experiment, name, base, group
 
@@ -201,7 +224,7 @@ def _answered(rows: list[dict]) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Answer:
-    """The kinds of data in which pruning does the same to SHD."""
+    """The kinds of data in which a step does the same to SHD."""
 
     title: str
     css: str
@@ -211,7 +234,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Section:
-    """What the page says of pruning."""
+    """What the page says of a step."""
 
     methods: str
     answers: list[Answer]
@@ -222,19 +245,19 @@ class Section:
     chosen_on: bool
 
 
-def section(runs: pd.DataFrame) -> Section | None:
-    """In which kinds of data pruning lowers SHD, in which it raises it, and where SDCD leads.
+def section(runs: pd.DataFrame, step: Step = PRUNING) -> Section | None:
+    """In which kinds of data a step lowers SHD, in which it raises it, and where SDCD leads.
 
-    ``None`` if no pruned method was run.
+    ``None`` if no method with it was run.
     """
-    table = effects(runs)
+    table = effects(runs, step)
     if not len(table):
         return None
-    lead, sentence = _leads(runs)
+    lead, sentence = _leads(runs, step)
     return Section(
         " and ".join(dict.fromkeys(table["method"])),
         _answers(table),
-        _by_experiment(table, overall(runs)),
+        _by_experiment(table, overall(runs, step)),
         lead,
         sentence,
         [
@@ -296,8 +319,8 @@ def _by_experiment(table: pd.DataFrame, means: pd.DataFrame) -> Table:
     return Table(("experiment", "method", *answers, "SHD over all", "graphs"), rows)
 
 
-def _leads(runs: pd.DataFrame) -> tuple[Table | None, str]:
-    table = leads(runs)
+def _leads(runs: pd.DataFrame, step: Step) -> tuple[Table | None, str]:
+    table = leads(runs, step=step)
     if not len(table):
         return None, ""
     rows = []
@@ -310,12 +333,17 @@ def _leads(runs: pd.DataFrame) -> tuple[Table | None, str]:
             cells.append(_spans(_interval(found, 1), answer, words.get(answer, answer)))
         rows.append(cells)
     after, before = table["after_answer"].value_counts(), table["before_answer"].value_counts()
+    neither = f"neither {step.done}"
     sentence = (
-        f"Of {len(table)} comparisons with another pruned method, SDCD has the lower SHD in "
-        f"{after.get('better', 0)} ({before.get('better', 0)} with neither pruned), the other in "
+        f"Of {len(table)} comparisons with another {step.done} method, SDCD has the lower SHD in "
+        f"{after.get('better', 0)} ({before.get('better', 0)} with {neither}), the other in "
         f"{after.get('worse', 0)} ({before.get('worse', 0)}); the rest is undecided."
     )
-    head = ("data", "against", "data sets", "SHD of SDCD − other, unpruned", "both pruned")
+    head = (
+        *("data", "against", "data sets"),
+        f"SHD of SDCD − other, {neither}",
+        f"both {step.done}",
+    )
     return Table(head, rows), sentence
 
 
