@@ -1,7 +1,7 @@
-"""The figures and tables, in the paper's order: what each is made from, and by what.
+"""The figures and tables, in the paper's order: the runs and the module that each is made from.
 
-Each entry is one rule of the workflow, called by its key: ``snakemake fig_observational``. The
-rules are made in ``workflow/rules/figures.smk`` and ``tables.smk``. A figure is
+Each entry is a rule of the workflow, named by its key: ``snakemake fig_observational``. The rules
+are defined in ``workflow/rules/figures.smk`` and ``tables.smk``. A figure is
 ``draw(*runs, **options)`` of its module, a table ``make(*runs, caption=..., **options)``. Nothing
 heavy is imported here.
 """
@@ -85,22 +85,22 @@ EXHIBITS = {
         module="sdcd.figures.cartoon",
         title="The method in one picture, drawn from a real fit",
         caption="(a) Weights of stage 1, which considers every edge; (b) its mask, "
-        "the edges left to stage 2; (c) weights of stage 2, penalised by γ h_ρ; (d) the "
-        "learned graph, by DAG trim of these weights; (e) the true graph. Rows are parents, "
-        "columns children, in a causal order of the true graph, so that its edges (framed) "
-        "lie above the diagonal.",
+        "the edges passed on to stage 2; (c) weights of stage 2, penalised by γ h_ρ; (d) the "
+        "learned graph, obtained from these weights by DAG trim; (e) the true graph. Rows are "
+        "parents and columns are children. Both are in a causal order of the true graph, which "
+        "puts its edges (framed) above the diagonal.",
         label="fig:cartoon",
     ),
     "table_method_comparison": Exhibit(
         runs=("constraint_costs",),
         module="sdcd.tables.method_comparison",
-        title="What the compared methods can do, measured",
+        title="Properties of the compared methods, measured",
         caption="Differentiable causal discovery methods. Stable: whether the "
         "method's acyclicity constraint vanishes and explodes no faster than the weights and "
-        "is defined everywhere; in brackets the exponents measured on a cycle of {d} nodes. "
-        "Cost: exponent of d in the time of one evaluation of value and gradient, fitted over "
-        "d {sizes}, with its 95 % interval. Interventions: whether the method takes "
-        "interventional data. Expressive: whether its model class, named in brackets, can "
+        "is defined everywhere; the exponents in brackets were measured on a cycle of {d} nodes. "
+        "Cost: the exponent of d in the time to evaluate the constraint and its gradient once, "
+        "fitted over d {sizes}, with its 95 % interval. Interventions: whether the method uses "
+        "interventional data. Expressive: whether its model class, given in brackets, can "
         "approximate any causal graph with nonlinear structural equations.",
         label="table:method-comparison",
     ),
@@ -110,10 +110,10 @@ EXHIBITS = {
         title="The acyclicity constraints and how they grow",
         caption="Acyclicity constraints of a non-negative matrix A of size d: the "
         "four power series traces (PST) with their series, and the spectral radius, which is "
-        "none. Gradients are transposed, except that of the spectral radius. Vanishing and "
+        "not a PST. Gradients are transposed, except that of the spectral radius. Vanishing and "
         "exploding exponents: the slope of log h(sC) against log s for small and large s, "
-        "measured on a cycle C through all d = {d} nodes; a stable constraint has 1 in both "
-        "and is defined for all s.",
+        "measured on a cycle C through all d = {d} nodes. For a stable constraint both exponents "
+        "are 1 and h is defined for all s.",
         label="tab:pst-constraints",
     ),
     "fig_constraint_asymptotics": Exhibit(
@@ -122,8 +122,8 @@ EXHIBITS = {
         title="How acyclicity constraints vanish and explode",
         caption="Five acyclicity constraints on a cycle of length d/2 with weight ε "
         "(solid) and on uniform noise on [0, ε] (dashed). Left: against ε at d = 30. Right: "
-        "against d at ε = 0.5. A curve that ends in a vertical dotted line has left the "
-        "constraint's domain. A constraint that vanishes or explodes gives no usable "
+        "against d at ε = 0.5. A curve ends in a vertical dotted line where it leaves "
+        "the constraint's domain. A constraint that vanishes or explodes gives no usable "
         "gradient; the spectral radius does neither.",
         label="fig:constraint-asymptotics",
     ),
@@ -132,10 +132,10 @@ EXHIBITS = {
         module="sdcd.figures.curves",
         title="SHD on observational data with increasing d",
         caption="SHD with an increasing number of variables d, s = 4 edges per "
-        "variable (2 at scale smoke). Lower is better. Points and error bars are mean and sd "
-        "over our data sets; bands are the published mean and sd. The dashed line is the "
-        "number of true edges, the SHD of the empty graph. Markers in the strip NA: every run "
-        "failed. Hollow markers: the run was shortened.",
+        "variable (2 at scale smoke). Lower is better. Points and error bars are the mean and "
+        "standard deviation over our data sets; bands are the published ones. The dashed line is "
+        "the number of true edges, which is the SHD of the empty graph. A marker in the NA strip "
+        "means that every run failed, a hollow marker that the run was shortened.",
         label="fig:observational",
         options={
             "experiment": "observational",
@@ -146,9 +146,9 @@ EXHIBITS = {
         runs=("interventional",),
         module="sdcd.figures.boxes",
         title="SHD of SDCD and DCDI on interventional data",
-        caption="SHD with an increasing fraction of variables intervened on. Columns "
-        "are the number of variables d, rows the edges per variable s. Lower is better. Boxes "
-        "are over data sets.",
+        caption="SHD with an increasing fraction of variables intervened on, by number of "
+        "variables d (columns) and edges per variable s (rows). Lower is better. Each box "
+        "summarises the data sets of one setting.",
         label="fig:interventional",
         options={
             "metric": "shd",
@@ -161,9 +161,9 @@ EXHIBITS = {
         runs=("optimisation_behaviours",),
         module="sdcd.figures.optimisation_behaviours",
         title="Optimising with each constraint",
-        caption="How far from a DAG the learned matrix is while it is optimised with "
-        "each constraint as a penalty (left) and in an augmented Lagrangian (right): the "
-        "threshold to DAG, the smallest t for which the edges above t form no cycle. h_ρ+ is "
+        caption="How far the learned matrix is from a DAG during optimisation with each "
+        "constraint, as a penalty (left) or in an augmented Lagrangian (right). The distance is "
+        "the threshold to DAG: the smallest t for which the edges above t form no cycle. h_ρ+ is "
         "h_ρ with the diagonal fixed at zero, as in SDCD.",
         label="app:fig:constraint-optimization-behaviors",
     ),
@@ -173,8 +173,8 @@ EXHIBITS = {
         title="SHD on the simulations of the DCDI paper",
         caption="SHD on the DCDI paper's simulations: linear (L), nonlinear additive "
         "(NL-Add) and nonlinear non-additive (NL-NN) mechanisms; δ is the expected edge "
-        "density. Ours are new draws of the same generator, so that no run has a published "
-        "twin. Lower is better; the lowest mean of ours in a row is bold.",
+        "density. Our data sets are new draws from the same generator, so no run can be "
+        "paired with a published one. Lower is better; our lowest mean in a row is bold.",
         label="app:tab:empirical:dcdi",
         options={
             "experiment": "dcdi_simulations",
@@ -185,8 +185,8 @@ EXHIBITS = {
         runs=("observational",),
         module="sdcd.figures.curves",
         title="Training times on observational data",
-        caption="Wall time of a fit. Bands are the times that the authors logged, on "
-        "other hardware than ours: they show how time grows with d, not which is faster.",
+        caption="Wall time of a fit. Bands are the times that the authors logged on different "
+        "hardware. They show how time grows with d, not which implementation is faster.",
         label="app:fig:empirical:runtime",
         options={
             "experiment": "observational",
@@ -200,8 +200,8 @@ EXHIBITS = {
         module="sdcd.tables.cells",
         title="SHD on observational data, every method",
         caption="SHD on observational data with s = 4 edges per variable (2 at scale "
-        "smoke), for an increasing number of variables d. Lower is better; the lowest mean of "
-        "ours in a row is bold.",
+        "smoke), for an increasing number of variables d. Lower is better; our lowest mean in "
+        "a row is bold.",
         label="app:tab:empirical:observational",
         options={"experiment": "observational", "keys": {"d": "d"}},
     ),
@@ -210,8 +210,8 @@ EXHIBITS = {
         module="sdcd.figures.curves",
         title="F1 and SHD-CPDAG on observational data",
         caption="F1 of directed edges (higher is better) and SHD between CPDAGs "
-        "(lower is better). Bands of F1 are from the authors' logs, which hold no SHD between "
-        "CPDAGs.",
+        "(lower is better). The bands for F1 are from the authors' logs, which do not include "
+        "the SHD between CPDAGs.",
         label="app:fig:empirical:observational-f1-cpdag",
         options={
             "experiment": "observational",
@@ -219,7 +219,7 @@ EXHIBITS = {
                 _small_and_large("f1", "F1 of directed edges (higher is better)", limits=_SHARE),
                 _small_and_large("shd_cpdag", "SHD-CPDAG (edges; lower is better)", log=True),
             ],
-            "note": "Published F1: from the authors' logs. They hold no SHD-CPDAG.",
+            "note": "Published F1: from the authors' logs, which do not include SHD-CPDAG.",
         },
     ),
     "fig_observational_large": Exhibit(
@@ -305,9 +305,9 @@ EXHIBITS = {
         runs=("interventional",),
         module="sdcd.figures.boxes",
         title="SHD of every method on interventional data",
-        caption="SHD of every method that takes interventions, with an increasing "
-        "fraction of variables intervened on. Columns are the number of variables d, rows the "
-        "edges per variable s.",
+        caption="SHD of every method that uses interventions, with an increasing fraction of "
+        "variables intervened on, by number of variables d (columns) and edges per variable s "
+        "(rows).",
         label="app:fig:empirical:interventional_full",
         options={"metric": "shd", "label": "SHD (edges)", "log": True},
     ),
@@ -316,8 +316,8 @@ EXHIBITS = {
         module="sdcd.tables.cells",
         title="SHD on interventional data",
         caption="SHD with an increasing fraction of variables intervened on, by edges "
-        "per variable s and number of variables d; δ is the edge density, s d of d (d - 1) / "
-        "2. Lower is better; the lowest mean of ours in a row is bold.",
+        "per variable s and number of variables d; δ is the edge density, s d / (d (d - 1) / 2). "
+        "Lower is better; our lowest mean in a row is bold.",
         label="app:tab:empirical:interventional",
         options={
             "experiment": "interventional",
@@ -328,9 +328,9 @@ EXHIBITS = {
         runs=("interventional",),
         module="sdcd.figures.boxes",
         title="Precision on interventional data",
-        caption="Precision of every method that takes interventions, with an "
-        "increasing fraction of variables intervened on. Columns are the number of variables "
-        "d, rows the edges per variable s.",
+        caption="Precision of every method that uses interventions, with an increasing "
+        "fraction of variables intervened on, by number of variables d (columns) and edges per "
+        "variable s (rows).",
         label="app:fig:empirical:interventional_full_precision",
         options={"metric": "precision", "label": "precision of directed edges", "limits": _SHARE},
     ),
@@ -338,9 +338,9 @@ EXHIBITS = {
         runs=("interventional",),
         module="sdcd.figures.boxes",
         title="Recall on interventional data",
-        caption="Recall of every method that takes interventions, with an increasing "
-        "fraction of variables intervened on. Columns are the number of variables d, rows the "
-        "edges per variable s.",
+        caption="Recall of every method that uses interventions, with an increasing fraction of "
+        "variables intervened on, by number of variables d (columns) and edges per variable s "
+        "(rows).",
         label="app:fig:empirical:interventional_full_recall",
         options={"metric": "recall", "label": "recall of directed edges", "limits": _SHARE},
     ),
@@ -348,11 +348,11 @@ EXHIBITS = {
         runs=("ablation_stage1",),
         module="sdcd.tables.cells",
         title="Ablation of stage 1, SHD",
-        caption="SHD of SDCD and of its variants in stage 1, observational data, s = "
-        "4 edges per variable (2 at scale smoke). SDCD-warm: stage 2 starts from stage 1's "
-        "input weights. SDCD-warm-nomask: the same without stage 1's mask. SDCD-no-s1: stage "
-        "2 only. SDCD-no-s1-2: the same with stage 1's alpha and beta. Lower is better; the "
-        "lowest mean of ours in a column is bold.",
+        caption="SHD of SDCD and of its stage 1 variants on observational data with s = 4 "
+        "edges per variable (2 at scale smoke). SDCD-warm: stage 2 starts from stage 1's input "
+        "weights. SDCD-warm-nomask: the same without stage 1's mask. SDCD-no-s1: stage 2 only. "
+        "SDCD-no-s1-2: the same with stage 1's alpha and beta. Lower is better; our lowest mean "
+        "in a column is bold.",
         label="app:tab:empirical:ablation",
         options={"experiment": "ablation_stage1", "keys": {"method": "method"}, "columns": "d"},
     ),
@@ -360,10 +360,10 @@ EXHIBITS = {
         runs=("ablation_stage2",),
         module="sdcd.tables.cells",
         title="Ablation of stage 2, SHD",
-        caption="SHD of SDCD with other acyclicity constraints in stage 2, "
-        "observational data, s = 4 edges per variable (2 at scale smoke). SDCD penalises the "
-        "spectral radius, SDCD-exp the trace of the exponential, SDCD-log the log- "
-        "determinant. Lower is better; the lowest mean of ours in a column is bold.",
+        caption="SHD of SDCD with other acyclicity constraints in stage 2, on observational "
+        "data with s = 4 edges per variable (2 at scale smoke). SDCD penalises the spectral "
+        "radius, SDCD-exp the trace of the exponential, SDCD-log the log-determinant. Lower is "
+        "better; our lowest mean in a column is bold.",
         label="app:tab:empirical:ablation2",
         options={"experiment": "ablation_stage2", "keys": {"method": "method"}, "columns": "d"},
     ),
@@ -372,11 +372,11 @@ EXHIBITS = {
             runs=(f"thresholds_{kind}",),
             module="sdcd.figures.thresholds",
             title=f"SHD against the threshold on {kind} data",
-            caption="Not in the paper. Above: SHD when each method's weights are cut "
-            "at other thresholds; the large marker is the graph that the method returned, at "
-            "its own threshold. SDCD's weights are cut by DAG trim, all others plainly. "
-            "Below: average precision of the weights, which needs no threshold; methods stand "
-            "in the order of their SHD as returned.",
+            caption="Not in the paper. Above: SHD when each method's weights are cut at other "
+            "thresholds; the large marker is the graph that the method returned, at its own "
+            "threshold. SDCD's weights are cut by DAG trim, all others by the threshold alone. "
+            "Below: average precision of the weights, which needs no threshold; methods are in the "
+            "order of their SHD as returned.",
             options={"title": f"{kind} data"},
         )
         for kind in ("observational", "interventional")
@@ -386,10 +386,10 @@ EXHIBITS = {
             runs=(f"thresholds_{kind}",),
             module="sdcd.tables.thresholds",
             title=f"How much of each SHD is due to the threshold, {kind} data",
-            caption=f"Not in the paper. SHD on {kind} data as each method returned its "
-            "graph, and with its weights cut at other thresholds; average precision ranks the "
-            "weights without any. Means over data sets; the best of each kind of data is "
-            "bold.",
+            caption=f"Not in the paper. SHD on {kind} data of the graph that each method "
+            "returned and of its weights cut at other thresholds; average precision ranks the "
+            "weights without a threshold. Means over data sets; the best value of each kind of "
+            "data is bold.",
         )
         for kind in ("observational", "interventional")
     },
