@@ -1,8 +1,9 @@
 """SDCD as an estimator: parameters in, graph out; the two stages between."""
 
+import importlib
 import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
@@ -278,6 +279,7 @@ class SDCD:
         self.log_domain_escapes_ = run.escapes
         self.batch_size_ = problem.batch_size
         self.resumed_after_ = run.resumed_after
+        self._rows, self._generative = (X, intervened, problem.data), None
         return self
 
     def fit_stage_1(
@@ -307,6 +309,60 @@ class SDCD:
     def stage_1_params(self) -> dict:
         """The parameters that :meth:`fit_stage_1` depends on, by name; empty without a stage 1."""
         return {name: getattr(self, name) for name in _FIT_STAGE_1} if self.preselect else {}
+
+    def log_density(self, X: np.ndarray, intervened: np.ndarray | None = None) -> np.ndarray:
+        """Log density of each value given its row's values of the parents: float64 (n, d).
+
+        In nats, NaN where ``intervened``. The sum over a row is the log density of its values that
+        no intervention set, given those that one did. See
+        :meth:`sdcd.estimator.generative.GenerativeModel.log_density`, and :meth:`generative`.
+        """
+        return self.generative().log_density(X, intervened)
+
+    def sample(self, n: int, do: Mapping | None = None, seed: int = 0) -> np.ndarray:
+        """Draw rows, parents first: float64 (n, d), in the units of the data.
+
+        ``do`` maps columns, or their names ``X0``, ``X1``, ..., to the values they are set to. See
+        :meth:`sdcd.estimator.generative.GenerativeModel.sample`, and :meth:`generative`.
+        """
+        return self.generative().sample(n, do, seed)
+
+    def effects(self, values=None, *, n: int = 4000, seed: int = 0):
+        """How the mean of each variable moves if another one is set: ``shift``, ``shift_se``.
+
+        ``values`` says to what, by default one standard deviation above the mean. See
+        :meth:`sdcd.estimator.generative.GenerativeModel.effects`, and :meth:`generative`.
+        """
+        return self.generative().effects(values, n=n, seed=seed)
+
+    def generative(self):
+        """The model of the data along the graph: fitted at the first call, and kept.
+
+        SDCD ends with a graph; the model is fitted to that graph, on the same rows, by
+        :func:`sdcd.estimator.generative.fit_generative`. ``fit`` keeps a reference to the arrays it
+        was given for this.
+
+        Returns
+        -------
+        sdcd.estimator.generative.GenerativeModel
+
+        Raises
+        ------
+        InputError
+            If the arrays given to ``fit`` have been changed since.
+        """
+        self._fitted()
+        if self._generative is None:
+            # By name: a fit ends before this, and its result does not depend on it.
+            generative = importlib.import_module("sdcd.estimator.generative")
+            own = self._checked()
+            X, intervened, data = self._rows
+            if Problem.of(X, intervened, own).data != data:
+                raise InputError("the arrays that SDCD was fitted to have changed since")
+            self._generative = generative.fit_generative(
+                self.adjacency_, X, intervened, seed=own.seed, threads=own.threads
+            )
+        return self._generative
 
     def _fitted(self) -> Edges:
         if not hasattr(self, "edges_"):
