@@ -421,7 +421,7 @@ EXHIBITS = {
             title=f"Who leads, {data}",
             caption=f"Not in the paper. SDCD on {data} beside methods that the paper does not "
             "have, in order of their mean rank by SHD. Lower is better, except in average "
-            "precision.",
+            "precision (AP).",
         )
         for kind, data in (
             ("observational", "observational data"),

@@ -68,9 +68,12 @@ def test_the_table_marks_who_leads_and_who_failed(kind, tmp_path):
     table, shown = make(f"rivals_{kind}", runs)
     assert tuple(table.columns) == COLUMNS
     assert [keys for keys, _ in shown.rows] == [
-        ("d = 20, s = 4, fraction 0.50", name) for name in ("SDCD", "b", "c (2)")
+        ("d = 20, s = 4, fraction 0.5", name) for name in ("SDCD", "b", "c (2)")
     ]
     assert {row for row, _ in shown.best} == {0, 1}
+    assert [entries[1][""] for _, entries in shown.rows][:2] == ["first", "0.7 [-0.8, 2.1]"]
+    assert shown.notes[0].endswith("it. d = 20, s = 4, fraction 0.5: SDCD, b.")
+    assert (table["rank_low"] >= 1).all() and (table["rank_high"] <= 3).all()
     text = layout.write(table, shown, tmp_path / "t")[1].read_text()
     assert r"\textbf{1.2" in text and "Several bold ranks are no winner" in text
 

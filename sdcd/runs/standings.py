@@ -37,8 +37,8 @@ def standings(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
         One row for each kind of data set and method, in order of the rank; columns :data:`COLUMNS`:
         ``n`` is the number of data sets that the method finished of ``n_datasets``, the means
         :data:`MEANS` are over these (NaN where the method has none), ``rank_low`` and ``rank_high``
-        the 95 % interval of the mean ``rank``, ``behind`` the mean difference to the first with its
-        interval.
+        the 95 % interval of the mean ``rank``, within the ranks that there are, ``behind`` the
+        mean difference to the first with its interval.
     """
     runs = tidy(runs)
     for column in {metric, *MEANS}:
@@ -60,8 +60,8 @@ def standings(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
                     "n": int(of_method[metric].count()),
                     **of_method[list(MEANS)].mean().to_dict(),
                     "rank": rank,
-                    "rank_low": rank - half,
-                    "rank_high": rank + half,
+                    "rank_low": np.clip(rank - half, 1, cell["method"].nunique()),
+                    "rank_high": np.clip(rank + half, 1, cell["method"].nunique()),
                     "shortened": "; ".join(filter(None, dict.fromkeys(of_method["shortened"]))),
                 }
             )

@@ -9,7 +9,7 @@ COLUMNS = {
     "shd": ("SHD", "{:.1f}"),
     "shd_cpdag": ("SHD-CPDAG", "{:.1f}"),
     "aid": ("AID", "{:.3f}"),
-    "average_precision": ("average precision", "{:.3f}"),
+    "average_precision": ("AP", "{:.3f}"),
     "seconds": ("seconds", "{:.3g}"),
 }
 """Means that are shown: heading and format."""
@@ -26,16 +26,20 @@ def make(runs: pd.DataFrame, *, caption: str) -> tuple[pd.DataFrame, Layout]:
 
 def layout(table: pd.DataFrame, caption: str) -> Layout:
     """What :func:`sdcd.runs.standings.standings` returns, a row for each method."""
-    headings = ["rank", "SHD behind the first", *(heading for heading, _ in COLUMNS.values())]
-    rows, best, notes = [], set(), {}
+    headings = ["rank", "behind in SHD", *(heading for heading, _ in COLUMNS.values())]
+    rows, best, notes, firsts = [], set(), {}, {}
     for index, row in enumerate(table.to_dict("records")):
-        entries = [_with_interval(row, "rank"), _with_interval(row, "behind")]
+        leaders = firsts.setdefault(_kind(row), [])
+        is_first = row["behind"] == 0 and not leaders
+        entries = [_with_interval(row, "rank")]
+        entries.append("first" if is_first else _with_interval(row, "behind"))
         entries += [_number(row[key], text) for key, (_, text) in COLUMNS.items()]
         # Who was not run on every data set, or failed on some, is marked by how many count.
         method = row["method"] + ("" if row["n"] == row["n_datasets"] else f" ({row['n']})")
         rows.append(((_kind(row), method), [{"": text} for text in entries]))
         if row["leads"]:
             best.add((index, 0))
+            leaders.append(row["method"])
         if row["shortened"]:
             notes.setdefault(row["shortened"], []).append(row["method"])
     kinds = table.groupby(["d", "s", "fraction", "mechanism"])["n_datasets"].first()
@@ -44,11 +48,14 @@ def layout(table: pd.DataFrame, caption: str) -> Layout:
         f"Over {counts} data sets of each kind; in brackets, if fewer, on how many a method "
         "finished. Rank by SHD, a failed fit last, and mean difference in SHD to the first; both "
         "with their 95 % intervals (Student's t; differences paired by data set).",
-        "Bold: leads, which means that the interval of its difference to the first does not lie "
-        "above 0. Several bold ranks are no winner.",
+        "Bold: the first, and who cannot be told from it, as the interval of the difference does "
+        "not lie above 0. Several bold ranks are no winner; over few data sets intervals are wide.",
         "AID: share of the pairs of variables for which the graph is wrong about how an effect is "
-        "identified; empty where all graphs have cycles. Empty average precision: no weights.",
+        "identified; empty where all graphs have cycles. AP: average precision; empty: no weights.",
     ]
+    if firsts:
+        lines = (f"{kind}: {', '.join(who) or 'nobody'}" for kind, who in firsts.items())
+        texts.insert(0, f"First, and who cannot be told from it. {'; '.join(lines)}.")
     texts += [f"Shortened: {', '.join(dict.fromkeys(who))}: {what}." for what, who in notes.items()]
     return Layout(caption, ["data", "method"], headings, rows, texts, frozenset(best))
 
@@ -56,7 +63,7 @@ def layout(table: pd.DataFrame, caption: str) -> Layout:
 def _kind(row) -> str:
     parts = [row["mechanism"], f"d = {row['d']}", f"s = {row['s']}"]
     if row["fraction"]:
-        parts.append(f"fraction {row['fraction']:.2f}")
+        parts.append(f"fraction {row['fraction']:g}")
     return ", ".join(filter(None, parts))
 
 
