@@ -7,7 +7,7 @@ import pytest
 from sdcd.files import write_json
 from sdcd.fits import costs
 from sdcd.fits.costs import COLUMNS, TABLE, expected, expected_seconds
-from sdcd.fits.measured import falling, main
+from sdcd.fits.measured import falling, main, usual_rows
 from sdcd.methods.registry import method
 
 
@@ -63,6 +63,12 @@ def test_each_known_point_has_rows_of_its_own():
         assert expected("dotears", int(row["d"]), 2 * int(row["n"]))[0] == pytest.approx(
             2 * seconds
         )
+
+
+def test_a_record_counts_with_the_rows_that_its_method_has_at_its_d():
+    rows = usual_rows(rows_of(TABLE))
+    assert [rows("dotears", d) for d in (10, 20, 100)] == [15_000, 20_000, 60_000]
+    assert [rows("CAM", d) for d in (10, 100)] == [rows("of nobody", 10)] * 2 == [10_000] * 2
 
 
 @pytest.fixture

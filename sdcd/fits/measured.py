@@ -7,17 +7,17 @@ Reads the records of fits (``fits/**/*.json``) in folders of results and writes 
 import argparse
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from sdcd.files import atomic_path, read_json
-from sdcd.fits.costs import COLUMNS, TABLE, USUAL_ROWS
+from sdcd.fits.costs import COLUMNS, TABLE, USUAL_ROWS, USUAL_ROWS_PER_INTERVENTION
 from sdcd.methods.contract import Method
 from sdcd.methods.registry import methods
 
 
 def measured(
-    records: Iterable[Mapping], known: Mapping[str, Method], rows_of: Mapping[str, int]
+    records: Iterable[Mapping], known: Mapping[str, Method], rows_of: Callable[[str, int], int]
 ) -> list[dict[str, object]]:
     """One row for each method and d: mean seconds and largest memory of its fits.
 
@@ -28,8 +28,8 @@ def measured(
         method's default settings and the table's number of rows.
     known : mapping of str to Method
         The methods of the table.
-    rows_of : mapping of str to int
-        Rows of a data set in the table, by method; :data:`~sdcd.fits.costs.USUAL_ROWS` elsewhere.
+    rows_of : function
+        Rows of a data set in the table, from the method's name and d.
     """
     groups: dict[tuple[str, int], list[Mapping]] = {}
     for record in records:
@@ -40,7 +40,7 @@ def measured(
             continue
         if "targets" in record or record.get("diagnostics", {}).get("resumed_after_s"):
             continue
-        if record.get("n_rows") == rows_of.get(name, USUAL_ROWS):
+        if record.get("n_rows") == rows_of(name, record["n_variables"]):
             groups.setdefault((name, record["n_variables"]), []).append(record)
     rows = []
     for (name, d), group in sorted(groups.items()):
@@ -51,13 +51,30 @@ def measured(
             {
                 "method": name,
                 "d": d,
-                "n": rows_of.get(name, USUAL_ROWS),
+                "n": rows_of(name, d),
                 "seconds": f"{seconds:.3g}" if seconds < 1000 else f"{seconds:.0f}",
                 "peak_rss_mb": round(max(record["peak_rss_mb"] for record in group)),
                 "source": f"measured: one core of {' and '.join(processors)}, {fits}",
             }
         )
     return rows
+
+
+def usual_rows(table: Sequence[Mapping]) -> Callable[[str, int], int]:
+    """Rows of a data set in the table, from a method's name and d.
+
+    Where a method's rows differ with d, its data have interventions on every variable, as the
+    paper's; else they are the method's, :data:`~sdcd.fits.costs.USUAL_ROWS` if the table has none.
+    """
+    found: dict[str, set[int]] = {}
+    for row in table:
+        found.setdefault(row["method"], set()).add(int(row["n"]))
+
+    def rows_of(method: str, d: int) -> int:
+        rows = found.get(method, {USUAL_ROWS})
+        return min(rows) if len(rows) == 1 else USUAL_ROWS + USUAL_ROWS_PER_INTERVENTION * d
+
+    return rows_of
 
 
 def merged(table: Sequence[Mapping], rows: Sequence[Mapping]) -> list[Mapping]:
@@ -97,8 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with open(options.table, newline="", encoding="utf-8") as stream:
         table = list(csv.DictReader(stream))
     paths = sorted(path for folder in options.results for path in folder.glob("fits/**/*.json"))
-    rows_of = {row["method"]: int(row["n"]) for row in table}
-    rows = measured(map(read_json, paths), methods(), rows_of)
+    rows = measured(map(read_json, paths), methods(), usual_rows(table))
     table = merged(table, rows)
     print(f"{len(paths)} records, {len(rows)} rows measured")
     if faults := falling(table):

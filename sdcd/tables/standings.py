@@ -51,7 +51,8 @@ def layout(table: pd.DataFrame, caption: str) -> Layout:
         "Bold: the first, and who cannot be told from it, as the interval of the difference does "
         "not lie above 0. Several bold ranks are no winner; over few data sets intervals are wide.",
         "AID: share of the pairs of variables for which the graph is wrong about how an effect is "
-        "identified; empty where all graphs have cycles. AP: average precision; empty: no weights.",
+        "identified, over the graphs without cycles; empty where there are none. AP: average "
+        "precision; empty: no weights.",
     ]
     if firsts:
         lines = (f"{kind}: {', '.join(who) or 'nobody'}" for kind, who in firsts.items())
