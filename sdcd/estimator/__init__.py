@@ -11,6 +11,7 @@
 ``ordering``         search over causal orders by these scores
 ``order_graph``      the graph of an order
 ``ordered``          both steps, on data: candidates that grow, restarts, honest gains
+``generative``       the graph as a model of the data: density, samples, effects of interventions
 """
 
 from sdcd.estimator.estimator import SDCD, Edges

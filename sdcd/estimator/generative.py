@@ -14,8 +14,12 @@ do(x_i = value) replaces the factor of i, and leaves all others as they are.
 
 The networks are fitted to the graph anew. Those that stage 2 of SDCD leaves behind predict from all
 its candidates, also where the graph has no edge: with the other inputs they are no density of a DAG
-at all, and without them (zero, their mean) they are biased, by stage 2's penalties too. The fit
-minimises, over the rows that it trains on and for the non-roots j together,
+at all; and with the inputs that are no parents held at their mean they predict badly. On the
+paper's data set d = 10, s = 4, seed 0, every variable intervened on, the held-out log density of a
+row along SDCD's graph is -31.4 nats so, 1.6 with networks fitted anew with stage 2's penalties, and
+2.5 with those of :class:`Fitting` (-13.8 without any edge, 4.0 along the true graph).
+
+The fit minimises, over the rows that it trains on and for all variables with parents together,
 
     - mean over rows of  sum_j [j not intervened on] log p(x_j | x_Pa(j))
     + alpha sum|W| + beta sum(theta^2)
@@ -61,9 +65,10 @@ class Fitting:
     batch_size : int
         Rows of a step; all training rows, if they are fewer.
     learning_rate : float
-        Of Adam.
+        Of Adam; a second run, from the best of the first, has a tenth of it, so that the result
+        depends little on the order of the rows.
     epochs : int
-        At most.
+        Of each run, at most.
     check_every, patience : int
         As in :class:`~sdcd.estimator.SDCD`.
     validation_fraction : float
@@ -72,7 +77,7 @@ class Fitting:
 
     alpha: float = 1e-4
     beta: float = 1e-4
-    hidden: int = 10
+    hidden: int = 30
     batch_size: int = 256
     learning_rate: float = 1e-2
     epochs: int = 500
@@ -484,26 +489,22 @@ def _fit_networks(A, Z, free, seed, fitting: Fitting, engine, threads) -> dict[s
         None if free is None else free[rows][:, targets].astype(np.float32)
         for rows in (train, validation)
     ]
-    settings = StageSettings(
-        fitting.alpha,
-        fitting.beta,
-        fitting.learning_rate,
-        min(fitting.batch_size, len(train)),
-        hidden=h,
-    )
-    rules = StageRules(1, fitting.epochs, fitting.check_every, fitting.patience, 0.0)
-    state = _initial(candidates, h, seed)
     data = np.ascontiguousarray(Z[train]), keep[0], np.ascontiguousarray(Z[validation]), keep[1]
-    running = make_engine(engine, "cpu", False, threads, *data, state, settings)
+    rules = StageRules(1, fitting.epochs, fitting.check_every, fitting.patience, 0.0)
     random = _stream(seed, _ORDER)
-    state = run_stage(
-        running,
-        candidates,
-        rules,
-        StageProgress(),
-        lambda: random.permutation(len(train)),
-        lambda: None,
-    )
+    state = _initial(candidates, h, seed)
+    for rate in (fitting.learning_rate, fitting.learning_rate / 10):
+        settings = StageSettings(
+            *(fitting.alpha, fitting.beta, rate, min(fitting.batch_size, len(train))), hidden=h
+        )
+        state = run_stage(
+            make_engine(engine, "cpu", False, threads, *data, _from_rest(state), settings),
+            candidates,
+            rules,
+            StageProgress(),
+            lambda: random.permutation(len(train)),
+            lambda: None,
+        )
     for name in shapes:
         theta[name][targets] = getattr(state, name)
     theta["W"] = state.W
@@ -524,15 +525,13 @@ def _initial(candidates: Candidates, hidden: int, seed: int) -> StageState:
     ):
         arrays[name] = random.uniform(-bound, bound, shape).astype(np.float32)[targets]
     unused = np.zeros(d, dtype=np.float32)
-    return StageState(
-        candidates,
-        **arrays,
-        first={name: np.zeros_like(array) for name, array in arrays.items()},
-        second={name: np.zeros_like(array) for name, array in arrays.items()},
-        step=0,
-        left=unused,
-        right=unused,
-    )
+    return StageState(candidates, **arrays, first={}, second={}, step=0, left=unused, right=unused)
+
+
+def _from_rest(state: StageState) -> StageState:
+    """The parameters, for Adam to start from without momentum."""
+    zeros = {name: np.zeros_like(getattr(state, name)) for name in PARAMETERS}
+    return replace(state, first=zeros, second=zeros, step=0)
 
 
 def _stream(seed: int, *key: int) -> np.random.Generator:
