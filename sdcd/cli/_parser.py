@@ -14,7 +14,7 @@ examples:
   sdcd score fit.npz --truth data.npz
   sdcd methods
 
-'sdcd COMMAND --help' says more.
+'sdcd COMMAND --help' describes a command in detail.
 """
 
 

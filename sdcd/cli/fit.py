@@ -40,9 +40,10 @@ def add(command) -> None:
 
         written beside fit.npz (weights, adjacency, names):
           fit.json         method, status, reason, seconds, peak_rss_mb, params, versions, ...
-          fit.edges.csv    parent, child, weight, the strongest edge first; of a pruned graph also
-                           gain and gain_se, what the edge adds to the prediction of its child;
-                           of an ordered graph reversal and reversal_se, what turning it costs
+          fit.edges.csv    parent, child, weight, the strongest edge first; after pruning also gain
+                           and gain_se: how much the edge improves the prediction of its child;
+                           after order search also reversal and reversal_se: the cost of reversing
+                           the edge
           fit.graph.png, fit.graph.pdf    a picture of the graph
 
         with --resamples also:
@@ -53,14 +54,14 @@ def add(command) -> None:
           fit.resamples/   the fits; a command that was stopped goes on from them
 
         exit code: 0 done; 2 wrong input, nothing written; 3 the fit failed: fit.json says why;
-        4 the system would not (such as a full disk), with what is written, or the fit's process was
-        killed from outside, nothing written.
+        4 a system error such as a full disk (the message lists what was written), or the fit's
+        process was killed from outside, nothing written.
         """,
     )
     add = parser.add_argument
     add("file", metavar="FILE", help=".npz, .csv, .tsv, .parquet, .h5ad or .zarr")
-    add("--method", default="SDCD", help="as 'sdcd methods' lists it (default SDCD)")
-    add("--seed", type=natural, default=0, help="of the method (default 0)")
+    add("--method", default="SDCD", help="a name listed by 'sdcd methods' (default SDCD)")
+    add("--seed", type=natural, default=0, help="seed of the method (default 0)")
     add(
         "--set",
         dest="settings",
@@ -69,20 +70,25 @@ def add(command) -> None:
         metavar="KEY=VALUE",
         help="a setting of the method, as JSON or else as text; may be repeated",
     )
-    add("-o", "--out", required=True, metavar="FILE.npz", help="where the fit goes")
+    add("-o", "--out", required=True, metavar="FILE.npz", help="the file to write the fit to")
     add("--threads", type=count, default=1, help="threads of the fit (default 1)")
-    add("--time-limit", type=positive, metavar="SECONDS", help="end the fit after so long")
-    add("--memory-limit", type=positive, metavar="MB", help="end the fit above so many 10^6 bytes")
-    add("--log", metavar="FILE", help="keep what the method prints")
+    add("--time-limit", type=positive, metavar="SECONDS", help="stop the fit after this time")
+    add(
+        "--memory-limit",
+        type=positive,
+        metavar="MB",
+        help="stop the fit above this memory, in 10^6 bytes",
+    )
+    add("--log", metavar="FILE", help="write what the method prints to this file")
     add(
         "--progress",
         action=argparse.BooleanOptionalAction,
-        help="say how far SDCD is on standard error (default: on a terminal)",
+        help="report SDCD's progress on standard error (default: if it is a terminal)",
     )
     add("--no-picture", action="store_true", help="do not draw the graph")
-    add = parser.add_argument_group("what is known beforehand (SDCD's variants)").add_argument
-    add("--forbid", metavar="FILE.csv", help="edges that may not be: columns parent, child")
-    add("--require", metavar="FILE.csv", help="edges that must be: columns parent, child")
+    add = parser.add_argument_group("prior knowledge (for SDCD and its variants)").add_argument
+    add("--forbid", metavar="FILE.csv", help="forbidden edges: columns parent, child")
+    add("--require", metavar="FILE.csv", help="required edges: columns parent, child")
     add(
         "--tiers",
         metavar="FILE.csv",

@@ -19,8 +19,13 @@ def add(command) -> None:
           sdcd methods SDCD GIES
         """,
     ).add_argument
-    add("names", nargs="*", metavar="NAME", help="these, with what each setting may be")
-    add("--json", action="store_true", help="for programs")
+    add(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="describe these, with the allowed values of settings",
+    )
+    add("--json", action="store_true", help="print JSON")
 
 
 def _methods(options: argparse.Namespace, outputs: Outputs) -> int:

@@ -16,7 +16,7 @@ def add(command) -> None:
           sdcd progress results/quick
           watch -n 60 sdcd progress results/paper
 
-        Reads the folder alone: it can be asked from any machine that sees it, during the run too.
+        It only reads the folder, so it works during a run and from any machine that can see it.
         """,
     ).add_argument
     add("results", nargs="?", default="results/quick", help="folder of a scale (results/quick)")

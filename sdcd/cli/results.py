@@ -22,39 +22,50 @@ def add(command) -> None:
         """,
     ).add_argument
     add("results", metavar="FOLDER", help="such as results/quick")
-    add("-o", "--out", metavar="FILE.html", help="where the report goes (FOLDER/report.html)")
+    add(
+        "-o",
+        "--out",
+        metavar="FILE.html",
+        help="the file to write the report to (default FOLDER/report.html)",
+    )
 
     add = command(
         "export",
         _export,
-        "Pack results into one archive, for another person to redraw.",
+        "Pack results into one archive, from which others can redraw everything.",
         """\
         example:
           sdcd export results/quick -o quick.tar.gz
 
-        Holds the tables of runs and the records of the fits, not the data sets, which are
-        simulated anew from their seeds.
+        The archive holds the tables of runs and the records of the fits. It holds no data sets:
+        they can be simulated again from their seeds.
         """,
     ).add_argument
     add("results", metavar="FOLDER", help="such as results/quick")
     add("-o", "--out", required=True, metavar="FILE", help=".zip or .tar.gz")
-    add("--graphs", action="store_true", help="with the learned graphs and weights")
+    add("--graphs", action="store_true", help="include the learned graphs and weights")
 
     add = command(
         "import",
         _import,
-        "Unpack such an archive into a new folder of results.",
+        "Unpack an archive into a new folder of results.",
         """\
         example:
           sdcd import quick.tar.gz -o results/quick
           sdcd report results/quick
 
-        Everything in the archive is checked before the folder appears. In results/{scale} of a
-        clone, snakemake then draws from it what is missing, and fits nothing.
+        Everything in the archive is checked before the folder is created. If the folder is
+        results/{scale} of a clone, snakemake then draws what is missing, without any fit.
         """,
     ).add_argument
-    add("archive", metavar="FILE", help="as 'sdcd export' writes it")
-    add("-o", "--out", required=True, metavar="FOLDER", help="must not exist, or be empty")
+    add("archive", metavar="FILE", help="an archive written by 'sdcd export'")
+    add(
+        "-o",
+        "--out",
+        required=True,
+        metavar="FOLDER",
+        help="a folder that does not exist or is empty",
+    )
 
 
 def _report(options: argparse.Namespace, outputs: Outputs) -> int:

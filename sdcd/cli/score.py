@@ -39,9 +39,9 @@ def add(command) -> None:
         that failed, is null.
         """,
     ).add_argument
-    add("fit", metavar="FIT.npz", help="as 'sdcd fit' writes it")
+    add("fit", metavar="FIT.npz", help="a fit written by 'sdcd fit'")
     add("--truth", required=True, metavar="FILE", help="a data set with its graph, or edges (.csv)")
-    add("--undirected", action="store_true", help="compare pairs, whatever their direction")
+    add("--undirected", action="store_true", help="ignore the direction of edges")
     add(
         "--restrict",
         action="store_true",

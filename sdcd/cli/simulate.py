@@ -22,12 +22,17 @@ def add(command) -> None:
     ).add_argument
     add("--d", type=int, required=True, metavar="D", help="number of variables")
     add("--s", type=int, required=True, metavar="S", help="edges per variable")
-    add("--seed", type=natural, default=0, help="of graph, mechanisms, interventions (default 0)")
+    add(
+        "--seed",
+        type=natural,
+        default=0,
+        help="seed of graph, mechanisms and interventions (default 0)",
+    )
     add(
         "--fraction",
         type=float,
         metavar="F",
-        help="intervene on this fraction of the variables, 0 to 1 (without: observational data)",
+        help="intervene on this fraction of the variables, 0 to 1 (default: observational data)",
     )
     add("--raw", action="store_true", help="do not standardise")
     add(
@@ -44,7 +49,7 @@ def add(command) -> None:
         metavar="N",
         help="rows for each variable intervened on (default 500)",
     )
-    add("-o", "--out", required=True, metavar="FILE.npz", help="where the data set goes")
+    add("-o", "--out", required=True, metavar="FILE.npz", help="the file to write the data set to")
 
 
 def _simulate(options: argparse.Namespace, outputs: Outputs) -> int:
