@@ -17,7 +17,14 @@ from sdcd.errors import InputError
 from sdcd.experiments.configuration import checked
 from sdcd.experiments.own_data import look_at_files, own_studies
 from sdcd.experiments.plan import make_plan
-from sdcd.runs.own_data import MethodFits, agreement, as_graph, shared_edges
+from sdcd.runs.own_data import (
+    SAYS,
+    MethodFits,
+    agreement,
+    as_graph,
+    perturbations_say,
+    shared_edges,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
@@ -215,6 +222,30 @@ def test_edges_are_ranked_by_methods_then_by_how_often_they_are_found_again():
     assert weights[1, 2] == pytest.approx(0.5)
 
 
+def test_perturbations_say_of_a_direction_what_moved():
+    """A chain a -> b -> c and d apart; a, b and d are perturbed."""
+    rng = np.random.default_rng(0)
+    target = np.arange(800) % 4
+    a = rng.normal(size=800) + 5 * (target == 1)
+    b = np.where(target == 2, rng.normal(9, 1, 800), a + rng.normal(0, 0.3, 800))
+    c = b + rng.normal(0, 0.3, 800)
+    d = rng.normal(size=800) + 5 * (target == 3)
+    intervened = np.zeros((800, 4), dtype=bool)
+    for value, variable in ((1, 0), (2, 1), (3, 3)):
+        intervened[target == value, variable] = True
+    X = np.stack([a, b, c, d], axis=1).astype(np.float32)
+    says, rate = perturbations_say(X, intervened)
+    words = np.array(SAYS)[says]
+    assert words[0, 1] == words[0, 2] == words[1, 2] == "agrees"
+    assert words[1, 0] == words[2, 0] == words[2, 1] == "opposite"
+    assert words[0, 3] == words[3, 2] == words[2, 3] == "no move"
+    assert rate == pytest.approx(3 / 9)
+    assert perturbations_say(X, np.zeros_like(intervened)) is None
+    only_a = intervened.copy()
+    only_a[:, [1, 3]] = False
+    assert np.array(SAYS)[perturbations_say(X, only_a)[0]][1, 2] == "not tested"
+
+
 # The workflow
 
 MINE = ("--configfile", "config.yaml", "mine.yaml", "--", "own_data")
@@ -259,6 +290,7 @@ def test_the_page_and_its_tables(ran):
     assert {edge: row["true"] for edge, row in by_edge.items()} == {"ab": "1", "bc": "1", "ac": "0"}
     assert rows[0] is by_edge["bc"] and rows[0]["methods"] == "2"
     assert by_edge["ac"]["frequency mean-difference"] == "1"
+    assert {row["perturbation"] for row in rows} == {"agrees"}
     by_method = {row["method"]: row for row in read(folder / "methods.csv")}
     assert by_method["GIES"]["graphs"] == "2" and float(by_method["GIES"]["recall"]) == 1
     page = (folder / "report.html").read_text()

@@ -19,10 +19,13 @@ from sdcd.files import atomic_path, read_json, read_npz
 from sdcd.metrics import score
 from sdcd.report.view import Span, Table
 from sdcd.runs.own_data import (
+    MOST,
+    SAYS,
     MethodFits,
     SharedEdges,
     agreement,
     as_graph,
+    perturbations_say,
     read_fits,
     shared_edges,
 )
@@ -56,10 +59,11 @@ def write(study: Mapping[str, object], results: Path, out: Path) -> None:
         truth = read_npz(results / "truth" / f"{study['name']}.npz")["adjacency"]
         about_truth = read_json(results / "truth" / f"{study['name']}.json")
     edges = shared_edges(fits, len(names))
+    says, rate = _says(results / "data" / f"{study['name']}.npz")
     scores = {method: _mean_scores(each, truth) for method, each in fits.items()}
     matrices = agreement(fits), agreement(fits, directed=False)
     out.parent.mkdir(parents=True, exist_ok=True)
-    _write_csv(out.with_name("edges.csv"), *_all_edges(names, fits, edges, truth))
+    _write_csv(out.with_name("edges.csv"), *_all_edges(names, fits, edges, says, truth))
     _write_csv(out.with_name("agreement.csv"), *_all_pairs(fits, matrices))
     _write_csv(out.with_name("methods.csv"), *_all_methods(fits, scores, truth))
     content = {
@@ -69,7 +73,9 @@ def write(study: Mapping[str, object], results: Path, out: Path) -> None:
         "methods": _methods_table(fits, scores, truth),
         "failures": _failures(fits),
         "agreement": _agreement_table(fits, matrices),
-        "edges": _edges_table(names, fits, edges, truth),
+        "edges": _edges_table(names, fits, edges, says, truth),
+        "says": None if says is None else _says_table(fits, edges, says),
+        "says_rate": f"{100 * rate:.3g}",
         "n_shared": int(edges.by_most().sum()),
         "n_edges": len(edges.parents),
         "n_listed": min(MOST_LISTED, len(edges.parents)),
@@ -111,14 +117,21 @@ def _mean(values) -> float:
     return float(np.mean(values))
 
 
-def _all_edges(names, fits, edges, truth):
+def _says(path: Path):
+    data = read_npz(path)
+    return perturbations_say(data["X"], data["intervened"]) or (None, 0.0)
+
+
+def _all_edges(names, fits, edges, says, truth):
     head = ["parent", "child", "methods", "reversed", "support"]
+    head += [] if says is None else ["perturbation"]
     head += [f"share {method}" for method in fits]
     head += [f"frequency {method}" for method, each in fits.items() if each.resamples]
     head += [] if truth is None else ["true"]
     rows = []
     for e, (i, j) in enumerate(zip(edges.parents, edges.children, strict=True)):
         row = [names[i], names[j], edges.methods[e], edges.against[e], f"{edges.support[e]:.4g}"]
+        row += [] if says is None else [SAYS[says[i, j]]]
         row += ["" if each.share is None else f"{each.share[i, j]:.4g}" for each in fits.values()]
         row += [f"{each.frequency[i, j]:.4g}" for each in fits.values() if each.resamples]
         row += [] if truth is None else [int(truth[i, j])]
@@ -219,9 +232,27 @@ def _agreement_table(fits, matrices) -> Table:
     return Table(["", *fits], rows, headers=1)
 
 
-def _edges_table(names, fits, edges: SharedEdges, truth) -> Table:
+def _says_table(fits, edges: SharedEdges, says: np.ndarray) -> Table:
+    rows = []
+
+    def add(name, parents, children):
+        counts = np.bincount(says[parents, children], minlength=len(SAYS))
+        rows.append([name, str(len(parents)), *map(str, counts)])
+
+    for method, each in fits.items():
+        if each.share is not None:
+            add(method, *np.nonzero(each.share > MOST))
+    if edges.n_methods > 1:
+        kept = edges.by_most()
+        add("shared by most", edges.parents[kept], edges.children[kept])
+    head = ["", "directed edges", *SAYS]
+    return Table(head, rows, headers=1, numeric=frozenset(range(1, len(head))))
+
+
+def _edges_table(names, fits, edges: SharedEdges, says, truth) -> Table:
     resampled = [method for method, each in fits.items() if each.resamples]
     head = ["parent", "child", "methods", "reversed", "support"]
+    head += [] if says is None else ["perturbation"]
     head += [] if truth is None else ["true"]
     # With resamples how often each method finds the edge again, else whether it has it.
     head += resampled or list(fits)
@@ -231,6 +262,7 @@ def _edges_table(names, fits, edges: SharedEdges, truth) -> Table:
             break
         row = [names[i], names[j], f"{edges.methods[e]} of {edges.n_methods}"]
         row += [str(edges.against[e] or ""), _shown(edges.support[e])]
+        row += [] if says is None else [SAYS[says[i, j]]]
         if truth is not None:
             row.append("yes" if truth[i, j] else "reversed" if truth[j, i] else "no")
         for method in resampled or fits:

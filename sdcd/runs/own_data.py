@@ -187,3 +187,48 @@ def as_graph(edges: SharedEdges, names: Sequence[str]) -> tuple[np.ndarray, np.n
     adjacency[ends] = 1
     weights[ends] = edges.support[kept]
     return adjacency, weights
+
+
+# What the perturbations say of a direction
+
+SAYS = ("agrees", "opposite", "both ways", "no move", "not tested")
+"""Of an edge i -> j: whether perturbing i moves j, perturbing j moves i, both, or neither."""
+
+
+def perturbations_say(X: np.ndarray, intervened: np.ndarray) -> tuple[np.ndarray, float] | None:
+    """What the perturbations of i and of j say of an edge i -> j.
+
+    A variable moves if its mean differs from that of the unperturbed rows, as
+    :mod:`sdcd.baselines.mean_difference` tests it, at a false discovery rate of 5 %. That j moves
+    says that i acts on j, perhaps by way of others.
+
+    Parameters
+    ----------
+    X : float32 (n, d)
+        Values.
+    intervened : bool (n, d)
+        Which of them an intervention set.
+
+    Returns
+    -------
+    says : int8 (d, d)
+        Positions in :data:`SAYS`, at ``[i, j]`` of i -> j.
+    rate : float
+        The share of all tested pairs that move: what edges drawn at random would have.
+
+        None without two unperturbed rows, or two rows that perturb some variable.
+    """
+    from sdcd.baselines.mean_difference import mean_difference
+    from sdcd.errors import MethodFailure
+
+    try:
+        found = mean_difference(X, intervened, (), 0, false_discovery_rate=0.05)
+    except MethodFailure:
+        return None
+    moved, tested = found.adjacency != 0, np.isfinite(found.arrays["p_value"])
+    says = np.full(moved.shape, SAYS.index("not tested"), dtype=np.int8)
+    says[tested | tested.T] = SAYS.index("no move")
+    says[moved & ~moved.T] = SAYS.index("agrees")
+    says[moved.T & ~moved] = SAYS.index("opposite")
+    says[moved & moved.T] = SAYS.index("both ways")
+    return says, float(moved.sum() / tested.sum())
