@@ -91,7 +91,7 @@ rule own_report:
         runtime=60,
     params:
         study=lambda wildcards: STUDIES_OF_OWN_DATA[wildcards.own].to_json(),
-        results=OWN,
+        results=lambda wildcards, output: Path(output[0]).parent.parent,
         code=code("own_report.py", data=TEMPLATES),
     shell:
         '"$SDCD_PYTHON" "$SDCD_SCRIPTS/own_report.py" '
