@@ -195,7 +195,7 @@ def test_the_same_bytes_alone_and_in_parallel_and_a_stopped_run_goes_on(tmp_path
 
 
 def test_what_resamples_have_in_common_is_written_as_a_fit(tmp_path, data):
-    write = {"weights": np.eye(3, k=1), "adjacency": np.eye(3, k=1, dtype=np.int8)}
+    write = {"weights": np.arange(9.0).reshape(3, 3), "adjacency": np.eye(3, k=1, dtype=np.int8)}
     np.savez(tmp_path / "fit.npz", names=np.array(["a", "b", "c"]), **write)
     agreed = resample(
         tmp_path / "fit.npz", data, "coin", count=5, settings={"what": "some"}, cores=2
@@ -212,9 +212,8 @@ def test_what_resamples_have_in_common_is_written_as_a_fit(tmp_path, data):
     assert (graph.adjacency == consensus(graph.weights)).all()
     rows = table(tmp_path / "fit.frequencies.csv")
     assert len(rows) == np.count_nonzero(np.sum(graphs, axis=0))
-    assert [float(row["frequency"]) for row in rows] == sorted(
-        (float(row["frequency"]) for row in rows), reverse=True
-    )
+    ranks = [(float(row["frequency"]), float(row["weight"])) for row in rows]
+    assert ranks == sorted(ranks, reverse=True)
     index = {name: j for j, name in enumerate("abc")}
     for row in rows:
         i, j = index[row["parent"]], index[row["child"]]
@@ -296,7 +295,7 @@ def test_the_command(tmp_path, data, capsys, monkeypatch):
     rows = table("fit.edges.csv")
     assert list(rows[0])[:5] == ["parent", "child", "weight", "frequency", "frequency_reversed"]
     ranks = [(float(row["frequency"]), float(row["weight"])) for row in rows]
-    assert [f for f, _ in ranks] == sorted((f for f, _ in ranks), reverse=True)
+    assert ranks == sorted(ranks, reverse=True)
     assert len(rows) == load_fit("fit.npz")[0].adjacency.sum()
     alone = (tmp_path / "fit.npz").read_bytes()
     assert main(["score", "fit.consensus.npz", "--truth", "fit.edges.csv"]) == 0

@@ -3,10 +3,9 @@
 Not in the paper. Each *resample* is a draw of rows within each perturbation, with a seed of the
 method's own: half of the rows without replacement ("half"), or as many as there are with
 replacement ("bootstrap"). Half of the rows varies as a bootstrap does (an average over half of n
-rows, drawn without replacement, has the variance of one over n rows drawn with replacement), and it
-holds no row twice. In a bootstrap more than half of the rows that SDCD sets aside for validation
-have a copy among those that it trains on (and so with pruning, and whatever else sets rows aside),
-which is why it is not the default.
+rows, drawn without replacement, has the variance of one over n rows drawn with replacement), costs
+half, and holds no row twice: of a bootstrap's rows that SDCD sets aside for validation, more than
+half have a copy among those that it trains on. ``docs/how-sure.md`` has what was measured.
 
 ==========================  =====================================================================
 :func:`draw`                the rows and the seed of one resample
@@ -304,8 +303,8 @@ def resample(
     ``fit.consensus.npz`` is a fit like any other: ``weights`` and ``frequency`` are
     :attr:`Frequencies.directed`, ``adjacency`` is the :func:`consensus`, ``frequency_undirected``
     is :attr:`Frequencies.undirected`. ``fit.frequencies.csv`` has every edge that any resample has,
-    the most frequent first. If no resample was fitted, the ``.npz`` holds the names only, and there
-    is no list.
+    as :func:`write_ranked_edges` ranks them. If no resample was fitted, the ``.npz`` holds the
+    names only, and there is no list.
 
     Parameters
     ----------
@@ -357,7 +356,7 @@ def resample(
         )
         marks = {"in_fit": own.adjacency != 0, "in_consensus": agreed != 0}
         seen = (found.directed + found.undirected) > 0
-        _write_ranked(listed, names, seen, found, {**_columns(found), **marks})
+        _write_ranked(listed, names, seen, found, {**_columns(own, found), **marks})
         written.append(listed)
     write_json(out.with_suffix(".json"), record)
     return Agreement(record, found, written)
@@ -370,25 +369,26 @@ def write_ranked_edges(
 
     The columns are ``parent, child, weight, frequency, frequency_reversed`` (the share with the
     edge the other way round), ``frequency_undirected`` where some graph has undirected edges, and
-    ``more``, each (d, d). Equals come by how often the two are joined, then by weight, then in
+    ``more``, each (d, d). Equals come by weight, then by how often the two are joined, then in
     order of parent and child.
     """
-    weights = np.full(graph.adjacency.shape, np.nan) if graph.weights is None else graph.weights
-    columns = {"weight": weights, **_columns(found), **more}
+    columns = {**_columns(graph, found), **more}
     _write_ranked(path, graph.arrays["names"], graph.adjacency != 0, found, columns)
 
 
 def _write_ranked(path, names, pairs: np.ndarray, found: Frequencies, columns) -> None:
     parents, children = np.nonzero(pairs)
     ends = parents, children
-    strength = np.nan_to_num(columns["weight"][ends]) if "weight" in columns else 0 * parents
-    ranks = (-found.directed[ends], -found.adjacent[ends], -strength)
+    weight = np.nan_to_num(columns["weight"][ends])
+    ranks = (-found.directed[ends], -weight, -found.adjacent[ends])
     order = np.lexsort((children, parents, *reversed(ranks)))
     write_pairs(path, np.asarray(names).tolist(), parents[order], children[order], columns)
 
 
-def _columns(found: Frequencies) -> dict[str, np.ndarray]:
-    columns = {"frequency": found.directed, "frequency_reversed": found.directed.T}
+def _columns(fit: Graph, found: Frequencies) -> dict[str, np.ndarray]:
+    weight = np.full(fit.adjacency.shape, np.nan) if fit.weights is None else fit.weights
+    columns = {"weight": weight, "frequency": found.directed}
+    columns["frequency_reversed"] = found.directed.T
     if found.undirected.any():
         columns["frequency_undirected"] = found.undirected
     return columns
