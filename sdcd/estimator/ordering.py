@@ -17,9 +17,9 @@ v to, or takes it from, the sets of the variables passed. So the d (d - 1) moves
 distinct families, which are fitted together, each from the current network of its child: all moves
 are scored exactly in one batch. Most of them lose far more than longer fits could make up for, so
 the batch is fitted for a short time, and for the whole time only the families of moves that then
-lose less than ``margin``, and of the best ``tried``; where none of these counts, also of those that
-lose less than ``last_margin``. A move *counts* if its mean gain over rows is
-at least ``min_gain`` and more than ``min_z`` standard errors. The best one is made, then the best
+lose less than ``margin``, and of the best ``tried``; where none of these counts, those that lose
+less than ``last_margin`` get as short a fit again first. A move *counts* if its mean gain over rows
+is at least ``min_gain`` and more than ``min_z`` standard errors. The best one is made, then the best
 of those whose interval of places is disjoint from the intervals used already: their gains add
 exactly. Rounds go on until no move counts.
 
@@ -57,8 +57,8 @@ class SearchRules:
     reach : int or None
         Places that a move may pass, at most; None: any number.
     margin, last_margin : float
-        Nats per row that a move may lose after a short fit and still be fitted longer; the second
-        where otherwise no move counts.
+        Nats per row that a move may lose after a short fit and still be fitted longer; the second:
+        and still be fitted as short again, where otherwise no move counts.
     """
 
     min_gain: float = 0.01
@@ -68,7 +68,7 @@ class SearchRules:
     tried: int = 20
     reach: int | None = None
     margin: float = 0.05
-    last_margin: float = 0.2
+    last_margin: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -359,16 +359,23 @@ def _round(scores, state, rules, precedes) -> None:
     changed = {origin for family, origin in wanted if family not in scores.networks}
     # As long as what they are compared with.
     scores.fit(wanted, again=sorted(changed), rough=True)
-    single = list(around.moves(lambda family: scores[family].rows))
-    single.sort(key=lambda move: (-move.gain, move.start, move.to))
-    before, moves = _mean(total(scores, state.order, candidates))[0], []
-    for margin in (rules.margin, rules.last_margin):
-        promising = [m for k, m in enumerate(single) if k < rules.tried or m.gain > -margin]
+    before = _mean(total(scores, state.order, candidates))[0]
+
+    def rows(family):
+        return scores[family].rows
+
+    def counting():
+        single = sorted(around.moves(rows), key=lambda m: (-m.gain, m.start, m.to))
+        promising = [m for k, m in enumerate(single) if k < rules.tried or m.gain > -rules.margin]
         _fit_longer(scores, around, promising)
-        counting = _counting(around.moves(lambda family: scores[family].rows), rules)
-        moves = _disjoint([move for move in counting if _whole(scores, around, move)])
-        if moves:
-            break
+        found = _counting(around.moves(rows), rules)
+        return _disjoint([move for move in found if _whole(scores, around, move)])
+
+    moves = counting()
+    if not moves:
+        possible = [move for move in around.moves(rows) if move.gain > -rules.last_margin]
+        _fit_longer(scores, around, possible, rough=True)
+        moves = counting()
     if not moves and rules.block > 1:
         moves = _block_moves(scores, around, rules)
     for move in moves:
@@ -389,14 +396,19 @@ def _round(scores, state, rules, precedes) -> None:
     )
 
 
-def _fit_longer(scores: LocalScores, around: Neighbourhood, moves: list[Move]) -> None:
-    """Fit the families of these moves for the whole time, and what they are compared with."""
+def _fit_longer(
+    scores: LocalScores, around: Neighbourhood, moves: list[Move], rough: bool = False
+) -> None:
+    """Fit the families of these moves for longer, and what they are compared with.
+
+    For the whole time, unless ``rough``; those that were fitted for the whole time stay.
+    """
     again = set()
     for move in moves:
         for new, old in around.changed(move):
             if scores[new].rough:
                 again |= {new, old}
-    scores.fit([], again=sorted(again))
+    scores.fit([], again=sorted(again), rough=rough)
 
 
 def _whole(scores: LocalScores, around: Neighbourhood, move: Move) -> bool:
