@@ -19,8 +19,8 @@ are scored exactly in one batch. Most of them lose far more than longer fits cou
 the batch is fitted for a short time, and for the whole time only the families of moves that then
 lose less than ``margin``, and of the best ``tried``; where none of these counts, those that lose
 less than ``last_margin`` get as short a fit again first. A move *counts* if its mean gain over rows
-is at least ``min_gain`` and more than ``min_z`` standard errors. The best one is made, then the best
-of those whose interval of places is disjoint from the intervals used already: their gains add
+is at least ``min_gain`` and more than ``min_z`` standard errors. The best one is made, then the
+best of those whose interval of places is disjoint from the intervals used already: their gains add
 exactly. Rounds go on until no move counts.
 
 *Blocks.* Then the same for blocks of neighbours in the order. Their gains are predicted from the
