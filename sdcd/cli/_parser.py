@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
 
 def make_parser() -> Parser:
     """The parser of the whole command line; each command sets ``run`` and ``parser``."""
-    from sdcd.cli import fit, methods, progress, results, score, simulate
+    from sdcd.cli import fit, methods, predict, progress, results, score, simulate
 
     parser = Parser(
         prog="sdcd",
@@ -65,6 +65,6 @@ def make_parser() -> Parser:
         added.set_defaults(run=run, parser=added)
         return added
 
-    for module in (simulate, fit, score, progress, methods, results):
+    for module in (simulate, fit, score, predict, progress, methods, results):
         module.add(command)
     return parser

@@ -13,11 +13,14 @@ from sdcd.cli._resamples import (
     resample_outputs,
 )
 from sdcd.cli._tables import ABOUT_TABLES, add_table_options, read_described, tell
-from sdcd.cli._types import count, natural, positive, setting
+from sdcd.cli._types import count, natural, positive, setting, share
 
 EDGE_ARRAYS = ("gain", "gain_se", "reversal", "reversal_se")
 """Arrays of a fit that are columns of its list of edges: see :mod:`sdcd.estimator.pruning` and
 :class:`sdcd.estimator.ordered.Ordered`."""
+
+PARTS = (".held_out.npz", ".fitted_on.npz")
+"""What --hold-out-targets writes beside a fit."""
 
 PICTURES = (".graph.png", ".graph.pdf")
 
@@ -94,6 +97,13 @@ def add(command) -> None:
         metavar="FILE.csv",
         help="no edge from a later tier to an earlier one: columns variable, tier",
     )
+    parser.add_argument(
+        "--hold-out-targets",
+        type=share,
+        metavar="SHARE",
+        help="leave this share of the perturbations out of the fit, with that of the unperturbed "
+        "rows, and write fit.held_out.npz and fit.fitted_on.npz for 'sdcd evaluate'",
+    )
     add_resample_options(parser)
     add_table_options(parser)
 
@@ -116,6 +126,10 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
     files = {"forbid": options.forbid, "require": options.require, "tiers": options.tiers}
     known = [path for path in files.values() if path is not None]
     views += resample_outputs(out) if options.resamples else []
+    parts = []
+    if options.hold_out_targets:
+        parts = [out.with_suffix(suffix) for suffix in PARTS]
+        views += parts
     outputs.expect([out, out.with_suffix(".json"), *views, *logs], [options.file, *known])
     settings = dict(options.settings or [])
     chosen = method(options.method)
@@ -128,12 +142,15 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
     if known:
         settings["knowledge"] = read_knowledge(read.dataset.names, **files)
     tell(read, source, f"{options.method} on ")
+    kept = read.dataset
+    if parts:
+        kept = _hold_out(options, read, parts)
     with tempfile.TemporaryDirectory(prefix="sdcd-") as folder:
         data = source
-        if suffix_of(source) != ".npz" or options.standardise == "yes":
+        if suffix_of(source) != ".npz" or options.standardise == "yes" or parts:
             data = Path(folder) / "data.npz"
-            write_dataset(data, read.dataset)
-        del read
+            write_dataset(data, kept)
+        del read, kept
         record = run_fit(
             data,
             options.method,
@@ -150,7 +167,7 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
         agreed = resample_and_tell(options, record, out, data, settings)
     written = [out, out.with_suffix(".json")]
     written += write_views(out, picture=not options.no_picture, frequencies=agreed.frequencies)
-    written += agreed.written
+    written += [*agreed.written, *parts]
     for failed in (record, agreed.record):
         if failed["status"] != "ok":
             note(f"sdcd: fit failed: {failed['status']}: {failed['reason']}")
@@ -159,6 +176,23 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
         note(f"sdcd: warning: {sentence}")
     say("\n".join(map(str, written)))
     return 0
+
+
+def _hold_out(options: argparse.Namespace, read, parts: list[Path]):
+    """The rows to fit; these and the others are written, in the units of the file."""
+    from dataclasses import replace
+
+    from sdcd.data.dataset import write_dataset
+    from sdcd.data.evaluation import hold_out
+
+    dataset = read.dataset
+    rows, variables = hold_out(dataset.intervened, options.hold_out_targets, options.seed)
+    names = ", ".join(dataset.names[j] for j in variables)
+    note(f"held out: {rows.sum()} rows, with all that perturb {names}")
+    for path, part in zip(parts, (rows, ~rows), strict=True):
+        X = (dataset.X[part] * read.sd + read.mean).astype(dataset.X.dtype)
+        write_dataset(path, replace(dataset, X=X, intervened=dataset.intervened[part]))
+    return replace(dataset, X=dataset.X[~rows], intervened=dataset.intervened[~rows])
 
 
 def write_views(fit: str | Path, *, picture: bool = True, frequencies=None) -> list[Path]:

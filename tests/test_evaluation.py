@@ -1,0 +1,164 @@
+"""Graphs judged by perturbations alone, and the commands that ask a graph's model."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import mannwhitneyu, wasserstein_distance
+
+from sdcd.cli import main
+from sdcd.data.dataset import Dataset, read_dataset, write_dataset
+from sdcd.data.evaluation import beside, evaluate, hold_out, moves
+from sdcd.estimator.generative import fit_generative
+from sdcd.simulation import simulate
+
+
+def chain(seed=0, n=400, each=40):
+    """X0 -> X1 -> X2, and X3 alone; X0, X1 and X3 are perturbed."""
+    rng = np.random.default_rng(seed)
+    intervened = np.zeros((n + 3 * each, 4), dtype=bool)
+    for k, target in enumerate((0, 1, 3)):
+        intervened[n + k * each : n + (k + 1) * each, target] = True
+    X = rng.standard_normal(intervened.shape)
+    for j in (0, 1, 2, 3):
+        if j in (1, 2):
+            X[:, j] = 0.3 * X[:, j] + X[:, j - 1]
+        X[intervened[:, j], j] = 3 + rng.standard_normal(intervened[:, j].sum())
+    return X.astype(np.float32), intervened
+
+
+TRUE = np.zeros((4, 4), dtype=np.int8)
+TRUE[0, 1] = TRUE[1, 2] = 1
+
+
+def test_distances_and_tests_are_scipy_s():
+    X, intervened = chain()
+    found = moves(X, intervened)
+    control, perturbed = X[~intervened.any(axis=1), 2], X[intervened[:, 0], 2]
+    distance = wasserstein_distance(perturbed, control) / control.std(ddof=1)
+    assert found.distance[0, 2] == pytest.approx(distance, rel=1e-5)
+    p_value = mannwhitneyu(perturbed, control).pvalue
+    assert found.p_value[0, 2] == pytest.approx(p_value)
+    assert np.isnan(found.distance[2]).all() and np.isnan(np.diag(found.p_value)).all()
+
+
+def test_the_true_graph_is_told_from_its_reverse():
+    found = moves(*chain())
+    true, reverse = evaluate(TRUE, found), evaluate(TRUE.T, found)
+    assert true["edges_moved"] == 1 and true["edge_distance"] > 1
+    # X1 -> X0 alone has a perturbed parent, and does not move X0; X0 moves both others.
+    assert reverse["edges_tested"] == 1 and reverse["edge_distance"] < 0.5
+    assert reverse["false_omission_rate"] > true["false_omission_rate"]
+    # From X0 and X1 a path leads to 3 pairs of the 9 that are tested.
+    assert true["pairs_omitted"] == 6
+
+
+def test_graphs_without_such_pairs_have_no_number():
+    found = moves(*chain())
+    table = beside(TRUE, found)
+    assert table["empty"]["edge_distance"] is None and table["empty"]["pairs_omitted"] == 9
+    assert table["complete"]["false_omission_rate"] is None
+    assert table["complete"]["edges_tested"] == 9
+    assert table["random"]["n_edges"] == 2 and table["mean difference"]["edges_moved"] == 1
+    X, intervened = chain()
+    for nothing in (moves(X, np.zeros_like(intervened)), moves(X[400:], intervened[400:])):
+        assert set(beside(TRUE, nothing)["graph"].values()) == {2, 0, None}
+
+
+def test_whole_perturbations_are_held_out():
+    _, intervened = chain()
+    rows, variables = hold_out(intervened, 0.4, seed=3)
+    assert len(variables) == 1
+    assert rows[intervened[:, variables[0]]].all()
+    assert not rows[intervened.any(axis=1) & ~intervened[:, variables[0]]].any()
+    assert rows[:400].sum() == 160
+    again, _ = hold_out(intervened, 0.4, seed=3)
+    assert (again == rows).all()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fit")
+    X, intervened = chain()
+    names = ("a", "b", "c", "e")
+    write_dataset(folder / "data.npz", Dataset(X, intervened, names, TRUE))
+    # Another order of the variables, and one more.
+    X, intervened = chain(seed=1)
+    order = [2, 0, 3, 1]
+    wider = Dataset(
+        np.column_stack([X[:, order], X[:, 0]]),
+        np.column_stack([intervened[:, order], np.zeros(len(X), dtype=bool)]),
+        ("c", "a", "e", "b", "more"),
+    )
+    write_dataset(folder / "other.npz", wider)
+    fit = ["fit", f"{folder}/data.npz", "--method", "mean-difference", "--no-picture"]
+    assert main([*fit, "-o", f"{folder}/fit.npz"]) == 0
+    return folder
+
+
+def test_evaluate_says_both_and_the_density_of_other_rows(files, capsys):
+    capsys.readouterr()
+    arguments = [f"{files}/fit.npz", "--data", f"{files}/other.npz"]
+    assert main(["evaluate", *arguments, "--fitted-on", f"{files}/data.npz"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    adjacency = np.load(files / "fit.npz")["adjacency"]
+    X, intervened = chain(seed=1)
+    assert found["without_truth"]["graph"] == evaluate(adjacency, moves(X, intervened))
+    train = read_dataset(files / "data.npz")
+    model = fit_generative(adjacency, train.X, train.intervened, names=train.names)
+    density = model.log_density(X, intervened)
+    by_variable = found["log_density"]["by_variable"]
+    assert by_variable["b"] == pytest.approx(np.nanmean(density[:, 1]))
+    of_control = found["log_density"]["by_perturbation"]["control"]
+    assert of_control["rows"] == 400
+    assert of_control["log_density_per_row"] == pytest.approx(density[:400].sum(axis=1).mean())
+    assert set(found["log_density"]["by_perturbation"]) == {"control", "a", "b", "e"}
+
+
+def test_effects_and_samples_are_the_model_s(files):
+    arguments = [f"{files}/fit.npz", "--fitted-on", f"{files}/data.npz"]
+    assert main(["effects", *arguments, "-o", f"{files}/effects.csv"]) == 0
+    table = pd.read_csv(files / "effects.csv").set_index(["variable", "child"])
+    # One standard deviation more of a: as much of b, whose slope on a is one.
+    assert table.loc[("a", "b"), "shift"] == pytest.approx(table.loc[("a", "b"), "set_to"], rel=0.3)
+    assert main(["sample", *arguments, "--do", "a=2", "-n", "300", "-o", f"{files}/s.csv"]) == 0
+    rows = pd.read_csv(files / "s.csv")
+    assert (rows["a"] == 2).all() and rows["b"].mean() == pytest.approx(2, abs=0.3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sample", "--do", "a", "-o", "x.csv"], "--do a: expected NAME=VALUE"),
+        (["sample", "--do", "A=1", "-o", "x.csv"], "no variable 'A'"),
+        (["sample", "--do", "a=1", "--do", "a=2", "-o", "x.csv"], "set twice"),
+        (["effects", "-o", "x.npz"], "must end in .csv"),
+    ],
+)
+def test_wrong_input_is_one_line(files, tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    command, *rest = arguments
+    code = main([command, f"{files}/fit.npz", "--fitted-on", f"{files}/data.npz", *rest])
+    assert code == 2 and message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_data_of_other_variables_are_refused(files, tmp_path, capsys):
+    simulated = simulate(5, 1, 0, n_observational=50)
+    write_dataset(tmp_path / "x.npz", simulated)
+    assert main(["evaluate", f"{files}/fit.npz", "--data", f"{tmp_path}/x.npz"]) == 2
+    assert "no variable 'a', 'b', 'c', 'e', expected the 4 of" in capsys.readouterr().err
+
+
+def test_a_fit_without_some_perturbations(files, tmp_path, capsys):
+    fit = ["fit", f"{files}/data.npz", "--method", "mean-difference", "--no-picture"]
+    out = ["-o", f"{tmp_path}/f.npz", "--hold-out-targets", "0.3", "--seed", "1"]
+    assert main([*fit, *out]) == 0
+    assert "held out: 160 rows, with all that perturb" in capsys.readouterr().err
+    held_out = read_dataset(tmp_path / "f.held_out.npz")
+    fitted_on = read_dataset(tmp_path / "f.fitted_on.npz")
+    assert held_out.n == 160 and fitted_on.n == 360
+    assert not (held_out.intervened.any(axis=0) & fitted_on.intervened.any(axis=0)).any()
+    parts = ["--data", f"{tmp_path}/f.held_out.npz", "--fitted-on", f"{tmp_path}/f.fitted_on.npz"]
+    assert main(["evaluate", f"{tmp_path}/f.npz", *parts]) == 0
