@@ -293,7 +293,12 @@ def test_the_page_and_its_tables(ran):
     assert by_edge["ac"]["perturbation"] == by_edge["bc"]["perturbation"] == "agrees"
     by_method = {row["method"]: row for row in read(folder / "methods.csv")}
     assert by_method["GIES"]["graphs"] == "2" and float(by_method["GIES"]["recall"]) == 1
+    statistics = {(row["method"], row["graph"]): row for row in read(folder / "evaluation.csv")}
+    assert float(statistics["GIES", "graph"]["edges_moved"]) == 1
+    assert statistics["GIES", "empty"]["edges_moved"] == ""
+    assert statistics["GIES", "complete"]["pairs_omitted"] == "0"
     page = (folder / "report.html").read_text()
+    assert "false omission" in page
     assert "left out: 1 edges with an end that is no variable; 1 edges from a variable to" in page
     assert "3 variables, 150 rows,\n100 of them perturbed" in page
     assert page.count("data:image/png;base64,") == 3

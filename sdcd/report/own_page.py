@@ -1,7 +1,7 @@
 """The page on a person's own table: what the methods made of it, side by side.
 
 Beside the page are its numbers: ``edges.csv``, every edge that some method has; ``agreement.csv``;
-``methods.csv``.
+``evaluation.csv``; ``methods.csv``.
 """
 
 import base64
@@ -15,6 +15,7 @@ from pathlib import Path
 import jinja2
 import numpy as np
 
+from sdcd.data.evaluation import beside, moves
 from sdcd.files import atomic_path, read_json, read_npz
 from sdcd.metrics import score
 from sdcd.report.view import Span, Table
@@ -29,6 +30,15 @@ from sdcd.runs.own_data import (
     read_fits,
     shared_edges,
 )
+
+STATISTICS = (
+    "edges_tested",
+    "edge_distance",
+    "edges_moved",
+    "pairs_omitted",
+    "false_omission_rate",
+)
+"""Of :func:`sdcd.data.evaluation.evaluate`, as the page shows them."""
 
 SCORES = ("shd", "precision", "recall", "f1", "aid", "average_precision")
 MOST_LISTED = 60
@@ -59,12 +69,15 @@ def write(study: Mapping[str, object], results: Path, out: Path) -> None:
         truth = read_npz(results / "truth" / f"{study['name']}.npz")["adjacency"]
         about_truth = read_json(results / "truth" / f"{study['name']}.json")
     edges = shared_edges(fits, len(names))
-    says, rate = _says(results / "data" / f"{study['name']}.npz")
+    data = read_npz(results / "data" / f"{study['name']}.npz")
+    says, rate = perturbations_say(data["X"], data["intervened"]) or (None, 0.0)
+    evaluated = _evaluated(fits, data) if says is not None else {}
     scores = {method: _mean_scores(each, truth) for method, each in fits.items()}
     matrices = agreement(fits), agreement(fits, directed=False)
     out.parent.mkdir(parents=True, exist_ok=True)
     _write_csv(out.with_name("edges.csv"), *_all_edges(names, fits, edges, says, truth))
     _write_csv(out.with_name("agreement.csv"), *_all_pairs(fits, matrices))
+    _write_csv(out.with_name("evaluation.csv"), *_all_statistics(evaluated))
     _write_csv(out.with_name("methods.csv"), *_all_methods(fits, scores, truth))
     content = {
         "study": study,
@@ -75,6 +88,7 @@ def write(study: Mapping[str, object], results: Path, out: Path) -> None:
         "agreement": _agreement_table(fits, matrices),
         "edges": _edges_table(names, fits, edges, says, truth),
         "says": None if says is None else _says_table(fits, edges, says),
+        "evaluated": _evaluated_table(evaluated) if evaluated else None,
         "says_rate": f"{100 * rate:.3g}",
         "n_shared": int(edges.by_most().sum()),
         "n_edges": len(edges.parents),
@@ -117,9 +131,14 @@ def _mean(values) -> float:
     return float(np.mean(values))
 
 
-def _says(path: Path):
-    data = read_npz(path)
-    return perturbations_say(data["X"], data["intervened"]) or (None, 0.0)
+def _evaluated(fits, data) -> dict[str, dict]:
+    """Each method's statistics of its first seed's graph, beside those of other graphs."""
+    found = moves(data["X"], data["intervened"])
+    return {
+        method: beside(each.adjacency, found)
+        for method, each in fits.items()
+        if each.adjacency is not None
+    }
 
 
 def _all_edges(names, fits, edges, says, truth):
@@ -162,6 +181,15 @@ def _all_methods(fits, scores, truth):
             row + ([] if truth is None else [_plain(scores[method].get(k)) for k in SCORES])
         )
     return head, rows
+
+
+def _all_statistics(evaluated):
+    rows = [
+        [method, graph, *(_plain(statistics[key]) for key in STATISTICS)]
+        for method, graphs in evaluated.items()
+        for graph, statistics in graphs.items()
+    ]
+    return ["method", "graph", *STATISTICS], rows
 
 
 def _n_edges(fits: MethodFits) -> float:
@@ -247,6 +275,25 @@ def _says_table(fits, edges: SharedEdges, says: np.ndarray) -> Table:
         add("shared by most", edges.parents[kept], edges.children[kept])
     head = ["", "directed edges", *SAYS]
     return Table(head, rows, headers=1, numeric=frozenset(range(1, len(head))))
+
+
+def _evaluated_table(evaluated) -> Table:
+    digits = dict.fromkeys(STATISTICS, 2) | dict.fromkeys(("edges_tested", "pairs_omitted"), 0)
+
+    def cells(statistics, compared=None):
+        found = [Span(_shown(statistics[key], digits[key])) for key in digits]
+        if compared is None:
+            return [[span] for span in found]
+        others = [Span(_shown(compared[key], digits[key]), "paper") for key in digits]
+        return [list(pair) for pair in zip(found, others, strict=True)]
+
+    rows = [
+        [method, *cells(graphs["graph"], graphs["random"])] for method, graphs in evaluated.items()
+    ]
+    first = next(iter(evaluated.values()))
+    rows += [[f"the {name} graph", *cells(first[name])] for name in ("empty", "complete")]
+    head = ["", "edges tested", "distance", "edges that move", "pairs without a path"]
+    return Table([*head, "of them move"], rows, headers=1)
 
 
 def _edges_table(names, fits, edges: SharedEdges, says, truth) -> Table:
