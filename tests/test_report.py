@@ -88,7 +88,7 @@ def test_the_page_says_what_was_run_and_what_became_of_it(results, tmp_path):
     assert "c" * 40 in text and "2030-01-02 03:04" in text and "numpy 2.0" in text
     assert "<script" not in text and "&lt;script&gt;alert(1)&lt;/script&gt; broke" in text
     assert failures(runs)["log"][0] in text
-    assert "SHD of SDCD and of its variants in stage 1" in text
+    assert "SHD of SDCD and of its stage 1 variants" in text
     digest = hashlib.sha256((results / "runs/ablation_stage1.csv").read_bytes()).hexdigest()[:12]
     assert f"<code>runs/ablation_stage1.csv</code> ({digest})" in text
     assert "<code>snakemake table_ablation_stage1</code>" in text

@@ -50,6 +50,8 @@ def parameters(workflow):
     rules = {rule.name: rule for rule in workflow.rules}
     wanted = jobs(workflow.globals)
     named = {rule for rule, _ in wanted} | {"all", "stage_1"}
+    # The rules of one's own tables have no job without such a table.
+    named |= {rule for rule in rules if rule.startswith("own_")}
     wanted += [(rule, {}) for rule in rules if rule not in named]
     values = {}
     for rule, wildcards in wanted:
