@@ -66,6 +66,15 @@ def test_graphs_without_such_pairs_have_no_number():
         assert set(beside(TRUE, nothing)["graph"].values()) == {2, 0, None}
 
 
+def test_of_a_large_screen_some_perturbations_are_drawn():
+    X, intervened = chain()
+    whole, part = moves(X, intervened), moves(X, intervened, most_pairs=6)
+    assert whole.left_out == 0 and part.left_out == 1
+    there = part.tested.any(axis=1)
+    assert there.sum() == 2
+    assert (part.p_value[there] == whole.p_value[there])[part.tested[there]].all()
+
+
 def test_whole_perturbations_are_held_out():
     _, intervened = chain()
     rows, variables = hold_out(intervened, 0.4, seed=3)
@@ -134,6 +143,7 @@ def test_effects_and_samples_are_the_model_s(files):
         (["sample", "--do", "A=1", "-o", "x.csv"], "no variable 'A'"),
         (["sample", "--do", "a=1", "--do", "a=2", "-o", "x.csv"], "set twice"),
         (["effects", "-o", "x.npz"], "must end in .csv"),
+        (["effects", "-o", "x.csv", "--standardise", "yes"], "data are taken as they are"),
     ],
 )
 def test_wrong_input_is_one_line(files, tmp_path, monkeypatch, capsys, arguments, message):

@@ -106,7 +106,10 @@ def _evaluate(options: argparse.Namespace, outputs: Outputs) -> int:
 
     graph, names = _graph(options.fit)
     held_out = _read(options, options.data, names)
-    found = {"without_truth": beside(graph, moves(held_out.X, held_out.intervened))}
+    moved = moves(held_out.X, held_out.intervened, seed=options.seed)
+    found = {"without_truth": beside(graph, moved, seed=options.seed)}
+    if moved.left_out:
+        note(f"{moved.left_out} perturbations were not looked at, to end in reasonable time")
     if options.fitted_on:
         model = _model(options, graph, names)
         density = model.log_density(held_out.X, held_out.intervened)
@@ -195,6 +198,8 @@ def _read(options: argparse.Namespace, path, names: tuple[str, ...]):
     """The data set in a file, with the fit's variables in the fit's order."""
     from sdcd.data.dataset import Dataset, describe_dataset
 
+    if options.standardise != "no":
+        raise InputError("--standardise: two files, two scales; data are taken as they are")
     read = describe_dataset(Path(path), table_options(options), standardise=options.standardise)
     for warning in read.warnings:
         note(f"warning: {path}: {warning}")

@@ -16,8 +16,8 @@ The networks are fitted to the graph anew. Those that stage 2 of SDCD leaves beh
 its candidates, also where the graph has no edge: with the other inputs they are no density of a DAG
 at all; and with the inputs that are no parents held at their mean they predict badly. On the
 paper's data set d = 10, s = 4, seed 0, every variable intervened on, the held-out log density of a
-row along SDCD's graph is -31.4 nats so, 1.6 with networks fitted anew with stage 2's penalties, and
-2.5 with those of :class:`Fitting` (-13.8 without any edge, 4.0 along the true graph).
+row along SDCD's graph is -31.4 nats so, 1.7 with networks fitted anew with stage 2's penalties, and
+2.6 with those of :class:`Fitting` (-13.8 without any edge, 4.2 along the true graph).
 
 The fit minimises, over the rows that it trains on and for all variables with parents together,
 
