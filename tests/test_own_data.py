@@ -213,3 +213,20 @@ def test_truth_files_as_they_come(tmp_path, capsys):
 )
 def test_a_label_that_is_nearly_a_variable_is_said_to_be(tmp_path, label, hint):
     assert hint in refused(write(tmp_path / "x.csv", labels(label)))
+
+
+@pytest.mark.parametrize(
+    ("label", "separator"), [("a+ctrl", "+"), ("a || b", "||"), ("b_a", "_"), ("a;b", ";")]
+)
+@pytest.mark.parametrize("drop_unmeasured", [False, True])
+def test_labels_with_another_separator_are_not_taken_for_unmeasured(
+    tmp_path, label, separator, drop_unmeasured
+):
+    path = tmp_path / "table.csv"
+    labels = ["ctrl"] * 20 + [label] * 20
+    rows = [f"{k / 7 % 1},{k / 5 % 1},{name}" for k, name in enumerate(labels)]
+    path.write_text("\n".join(["a,b,guide", *rows]) + "\n", encoding="utf-8")
+    options = TableOptions(perturbation_column="guide", drop_unmeasured=drop_unmeasured)
+    with pytest.raises(InputError) as refused:
+        describe_dataset(path, options)
+    assert f"--separator {separator!r} reads it" in str(refused.value)

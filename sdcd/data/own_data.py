@@ -38,6 +38,10 @@ FEWEST_ROWS = 10
 """A column that differs from its usual value in fewer rows is called nearly constant."""
 
 
+SEPARATORS = ("+", "||", "|", ";", "&", "/", ",", "_")
+"""What labels of other people have between the targets of one row."""
+
+
 @dataclass(frozen=True)
 class TableOptions:
     """How a table is to be read.
@@ -300,6 +304,16 @@ def _understood(
             if known[label] is None:
                 wrong[label] = unknown[0] if unknown else label
     first = next((r for r in np.flatnonzero(rows) if table.labels[r] in wrong), None)
+    for r in np.flatnonzero(rows).tolist():
+        # Said also to those who leave unknown targets out: these rows perturb known ones.
+        if table.labels[r] in wrong and (
+            found := _separator(table.labels[r], is_control, variables)
+        ):
+            raise InputError(
+                f"{path}: {table.row(r)}, column {options.perturbation_column!r}: "
+                f"{shortened(label)} names several targets, expected them separated by "
+                f"{options.separator!r}; --separator {found!r} reads it"
+            )
     if first is None or options.drop_unmeasured:
         return known
     label = table.labels[first]
@@ -315,6 +329,16 @@ def _understood(
         f"of unperturbed rows ({', '.join(map(repr, shown))}){which}; {others}: "
         "--drop-unmeasured leaves rows out whose target is no variable"
     )
+
+
+def _separator(label: str, is_control, variables: set[str]) -> str:
+    """What a label has between targets that are all known; empty if there is no such thing."""
+    for separator in SEPARATORS:
+        parts = [part.strip() for part in label.split(separator)]
+        understood = all(part in variables or is_control(part) for part in parts)
+        if understood and any(part in variables for part in parts):
+            return separator
+    return ""
 
 
 def _near_miss(label: str, names: Sequence[str]) -> str:
