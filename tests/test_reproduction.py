@@ -152,9 +152,9 @@ def test_the_readme_says_what_the_kept_runs_say():
 def test_the_standing_counts_the_verdicts(plan, filled):
     # Two fits at d = 4, of which the paper has no cell. Seven claims need no fit.
     found = standing(plan, filled)
-    assert found.startswith("**0 of the paper's 427 cells and 7 of its 58 claims are judged by")
-    assert "of the cells 0 are reproduced, 0 are not, 0 are open;" in found
-    assert "of the claims 7 are reproduced, 0 are not, 0 are open." in found
+    assert found.startswith("**0 of the 427 cells of the paper's tables and 7 of its 58 claims are")
+    assert "of the cells 0 are reproduced, 0 are not, 0 are open (" in found
+    assert "of the claims 7 are reproduced, 0 are not, 0 are open (" in found
 
 
 def test_the_standing_is_written_between_its_lines(tmp_path):

@@ -27,8 +27,8 @@ def standing(plan: Plan, folder: str | Path) -> str:
     judged = verdicts.judge(kept_runs(plan, folder))
     cells, claims = (judged[judged["kind"] == kind] for kind in ("cell", "claim"))
     return (
-        f"**{_judged(cells)} of the paper's {len(cells)} cells and {_judged(claims)} of its "
-        f"{len(claims)} claims are judged by the runs kept here: of the cells {_numbers(cells)}; "
+        f"**{_judged(cells)} of the {len(cells)} cells of the paper's tables and "
+        f"{_judged(claims)} of its {len(claims)} claims are judged by the runs kept here: of the cells {_numbers(cells)}; "
         f"of the claims {_numbers(claims)}.**"
     )
 
@@ -53,5 +53,5 @@ def _numbers(judged: pd.DataFrame) -> str:
     counts = judged["verdict"].value_counts()
     return (
         f"{counts.get('reproduced', 0)} are reproduced, {counts.get('not reproduced', 0)} are not, "
-        f"{counts.get('inconclusive', 0)} are open"
+        f"{counts.get('inconclusive', 0)} are open (the runs so far show neither)"
     )
