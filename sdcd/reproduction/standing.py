@@ -28,7 +28,8 @@ def standing(plan: Plan, folder: str | Path) -> str:
     cells, claims = (judged[judged["kind"] == kind] for kind in ("cell", "claim"))
     return (
         f"**{_judged(cells)} of the {len(cells)} cells of the paper's tables and "
-        f"{_judged(claims)} of its {len(claims)} claims are judged by the runs kept here: of the cells {_numbers(cells)}; "
+        f"{_judged(claims)} of its {len(claims)} claims are judged by the runs kept here: "
+        f"of the cells {_numbers(cells)}; "
         f"of the claims {_numbers(claims)}.**"
     )
 
