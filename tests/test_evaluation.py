@@ -172,3 +172,22 @@ def test_a_fit_without_some_perturbations(files, tmp_path, capsys):
     assert not (held_out.intervened.any(axis=0) & fitted_on.intervened.any(axis=0)).any()
     parts = ["--data", f"{tmp_path}/f.held_out.npz", "--fitted-on", f"{tmp_path}/f.fitted_on.npz"]
     assert main(["evaluate", f"{tmp_path}/f.npz", *parts]) == 0
+
+
+def test_what_cannot_be_fitted_without_some_perturbations_is_refused(tmp_path, capsys):
+    X, intervened = chain()
+    intervened[:, :2] = False
+    intervened[-10:, 2:] = True, False
+    # Constant, but for the rows that perturb it.
+    X[~intervened[:, 3], 3] = 1.0
+    write_dataset(tmp_path / "data.npz", Dataset(X, intervened, ("a", "b", "c", "e")))
+    fit = ["fit", f"{tmp_path}/data.npz", "--method", "mean-difference", "--no-picture"]
+    codes = []
+    for seed in range(4):
+        out = ["-o", f"{tmp_path}/f{seed}.npz", "--hold-out-targets", "0.5", "--seed", str(seed)]
+        codes.append(main([*fit, *out]))
+        refused = capsys.readouterr().err
+        if codes[-1]:
+            assert "without the rows that perturb e: " in refused
+            assert not list(tmp_path.glob(f"f{seed}*"))
+    assert set(codes) == {0, 2}

@@ -87,11 +87,9 @@ def _tell(agreed) -> None:
         why = ", ".join(f"{status} {times}" for status, times in found["failed"].items())
         note(f"resamples that failed and do not count: {why}; their records are beside them")
     if agreed.frequencies is not None:
-        n = agreed.record["resamples"]["edges"]
         note(
-            f"resamples: {found['ok']} of {found['count']} fitted; {n} edges are in more than half "
-            f"of them ({agreed.record['resamples']['edges_in_fit']} of these in the fit of all "
-            "rows)"
+            f"resamples: {found['ok']} of {found['count']} fitted; {found['edges']} edges are in "
+            f"more than half of them ({found['edges_in_fit']} of these in the fit of all rows)"
         )
 
 

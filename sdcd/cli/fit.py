@@ -3,6 +3,7 @@
 import argparse
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from sdcd.cli._files import Outputs, note, require_suffix, say
@@ -14,6 +15,7 @@ from sdcd.cli._resamples import (
 )
 from sdcd.cli._tables import ABOUT_TABLES, add_table_options, read_described, tell
 from sdcd.cli._types import count, natural, positive, setting, share
+from sdcd.errors import DataError, InputError
 
 EDGE_ARRAYS = ("gain", "gain_se", "reversal", "reversal_se")
 """Arrays of a fit that are columns of its list of edges: see :mod:`sdcd.estimator.pruning` and
@@ -138,19 +140,24 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
     source = Path(options.file)
     read = read_described(options, source)
     require_kind(chosen, read.dataset, source)
-    require_resamples(options, read.dataset)
+    kept, held_out = read.dataset, None
+    if parts:
+        kept, held_out = _without_targets(options, read.dataset)
+    require_resamples(options, kept)
     if known:
         settings["knowledge"] = read_knowledge(read.dataset.names, **files)
     tell(read, source, f"{options.method} on ")
-    kept = read.dataset
     if parts:
-        kept = _hold_out(options, read, parts)
+        # In the units of the file.
+        for path, part in zip(parts, (held_out, kept), strict=True):
+            X = (part.X * read.sd + read.mean).astype(part.X.dtype)
+            write_dataset(path, replace(part, X=X))
     with tempfile.TemporaryDirectory(prefix="sdcd-") as folder:
         data = source
         if suffix_of(source) != ".npz" or options.standardise == "yes" or parts:
             data = Path(folder) / "data.npz"
             write_dataset(data, kept)
-        del read, kept
+        del read, kept, held_out
         record = run_fit(
             data,
             options.method,
@@ -178,21 +185,25 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
     return 0
 
 
-def _hold_out(options: argparse.Namespace, read, parts: list[Path]):
-    """The rows to fit; these and the others are written, in the units of the file."""
-    from dataclasses import replace
-
-    from sdcd.data.dataset import write_dataset
+def _without_targets(options: argparse.Namespace, dataset):
+    """The data set to fit, without some perturbations, and what is left out of it."""
+    from sdcd.data.checks import check_fittable
     from sdcd.data.evaluation import hold_out
 
-    dataset = read.dataset
     rows, variables = hold_out(dataset.intervened, options.hold_out_targets, options.seed)
     names = ", ".join(dataset.names[j] for j in variables)
+    kept, held_out = (
+        replace(dataset, X=dataset.X[part], intervened=dataset.intervened[part])
+        for part in (~rows, rows)
+    )
+    try:
+        check_fittable(kept.names, kept.X, kept.intervened)
+    except DataError as error:
+        raise InputError(
+            f"{options.file}: without the rows that perturb {names}: {error}"
+        ) from None
     note(f"held out: {rows.sum()} rows, with all that perturb {names}")
-    for path, part in zip(parts, (rows, ~rows), strict=True):
-        X = (dataset.X[part] * read.sd + read.mean).astype(dataset.X.dtype)
-        write_dataset(path, replace(dataset, X=X, intervened=dataset.intervened[part]))
-    return replace(dataset, X=dataset.X[~rows], intervened=dataset.intervened[~rows])
+    return kept, held_out
 
 
 def write_views(fit: str | Path, *, picture: bool = True, frequencies=None) -> list[Path]:

@@ -41,10 +41,8 @@ def add(command) -> None:
 """
         + _ABOUT_MODELS,
     )
-    _add_fit(parser, needed=False)
+    _add_common(parser, needed=False)
     parser.add_argument("--data", required=True, metavar="FILE", help="the held-out data")
-    add_table_options(parser)
-    parser.set_defaults(standardise="no")
 
     parser = command(
         "effects",
@@ -61,11 +59,9 @@ def add(command) -> None:
 """
         + _ABOUT_MODELS,
     )
-    _add_fit(parser, needed=True)
+    _add_common(parser, needed=True)
     parser.add_argument("-n", type=count, default=4000, help="draws (default 4000)")
     parser.add_argument("-o", "--out", required=True, metavar="FILE.csv", help="the file to write")
-    add_table_options(parser)
-    parser.set_defaults(standardise="no")
 
     parser = command(
         "sample",
@@ -78,7 +74,7 @@ def add(command) -> None:
 """
         + _ABOUT_MODELS,
     )
-    _add_fit(parser, needed=True)
+    _add_common(parser, needed=True)
     parser.add_argument(
         "--do",
         action="append",
@@ -88,15 +84,16 @@ def add(command) -> None:
     )
     parser.add_argument("-n", type=count, default=1000, help="rows (default 1000)")
     parser.add_argument("-o", "--out", required=True, metavar="FILE.csv", help="the file to write")
-    add_table_options(parser)
-    parser.set_defaults(standardise="no")
 
 
-def _add_fit(parser, *, needed: bool) -> None:
+def _add_common(parser, *, needed: bool) -> None:
+    """The fit, what it was made from, and how tables are read: ``needed``, with a model."""
     add = parser.add_argument
     add("fit", metavar="FIT.npz", help="a fit written by 'sdcd fit'")
     add("--fitted-on", required=needed, metavar="FILE", help="the data the fit was made from")
     add("--seed", type=natural, default=0, help="of the model and of draws (default 0)")
+    add_table_options(parser)
+    parser.set_defaults(standardise="no")
 
 
 def _evaluate(options: argparse.Namespace, outputs: Outputs) -> int:

@@ -7,4 +7,6 @@
 ``annotated``   the formats .h5ad and .zarr
 ``edges``       lists of edges by the names of their variables
 ``pairs``       lists of pairs of variables with what is known about each
+``paths``       what can be reached from where in a graph
+``evaluation``  what perturbations say of a graph, without the true one
 """

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import mannwhitneyu, wasserstein_distance
 
+from sdcd.data.paths import reachable
 from sdcd.errors import InputError
 
 LEVEL = 0.05
@@ -125,7 +126,7 @@ def evaluate(adjacency: np.ndarray, found: Moves) -> dict[str, float | int | Non
     """
     A = np.asarray(adjacency) != 0
     edges = A & found.tested
-    omitted = found.tested & ~_reachable(A)
+    omitted = found.tested & ~reachable(A)
     return {
         "n_edges": int(A.sum()),
         "edges_tested": int(edges.sum()),
@@ -233,17 +234,6 @@ def hold_out(intervened: np.ndarray, share: float, seed: int = 0) -> tuple[np.nd
     control = np.flatnonzero(~intervened.any(axis=1))
     rows[rng.choice(control, size=round(share * len(control)), replace=False)] = True
     return rows, variables
-
-
-def _reachable(A: np.ndarray) -> np.ndarray:
-    """Whether there is a path of at least one edge: bool (d, d)."""
-    reach = A.copy()
-    while True:
-        # Paths of twice as many edges; float32 products are the fast ones, and exact enough.
-        longer = reach | (reach.astype(np.float32) @ reach.astype(np.float32) > 0)
-        if (longer == reach).all():
-            return reach
-        reach = longer
 
 
 def random_dag(d: int, size: int, rng: np.random.Generator) -> np.ndarray:

@@ -40,7 +40,7 @@ import numpy as np
 from sdcd.data.checks import dense_values, intervention_mask, scale_of, scaled
 from sdcd.errors import CorruptFile, DataError, InputError
 from sdcd.estimator.engine import StageSettings
-from sdcd.estimator.fitting import make_engine
+from sdcd.estimator.fitting import initial_state, make_engine
 from sdcd.estimator.stages import StageProgress, StageRules, run_stage
 from sdcd.estimator.state import PARAMETERS, Candidates, StageState
 from sdcd.files import read_npz, write_npz
@@ -465,7 +465,8 @@ def fit_generative(
 
 _FORMAT = "sdcd generative model 1"
 _STAGE = 5
-_SPLIT, _INITIAL, _ORDER, _NOISE = 0, 1, 2, 3
+_SPLIT, _ORDER, _NOISE = 0, 2, 3
+# The purpose in between, 1, is the networks' start, drawn as SDCD's own.
 
 
 def _fit_networks(A, Z, free, seed, fitting: Fitting, engine, threads) -> dict[str, np.ndarray]:
@@ -492,7 +493,7 @@ def _fit_networks(A, Z, free, seed, fitting: Fitting, engine, threads) -> dict[s
     data = np.ascontiguousarray(Z[train]), keep[0], np.ascontiguousarray(Z[validation]), keep[1]
     rules = StageRules(1, fitting.epochs, fitting.check_every, fitting.patience, 0.0)
     random = _stream(seed, _ORDER)
-    state = _initial(candidates, h, seed)
+    state = initial_state(candidates, h, seed, _STAGE)
     for rate in (fitting.learning_rate, fitting.learning_rate / 10):
         settings = StageSettings(
             *(fitting.alpha, fitting.beta, rate, min(fitting.batch_size, len(train))), hidden=h
@@ -509,23 +510,6 @@ def _fit_networks(A, Z, free, seed, fitting: Fitting, engine, threads) -> dict[s
         theta[name][targets] = getattr(state, name)
     theta["W"] = state.W
     return theta
-
-
-def _initial(candidates: Candidates, hidden: int, seed: int) -> StageState:
-    """W at zero, the rest uniform, as in SDCD."""
-    d, targets, random = candidates.d, candidates.targets, _stream(seed, _INITIAL)
-    limit = 1 / np.sqrt(hidden)
-    arrays = {"W": np.zeros((len(candidates.parents), hidden), dtype=np.float32)}
-    for name, shape, bound in (
-        ("b", (d, hidden), limit / d),
-        ("u", (d, hidden), limit),
-        ("v", (d, hidden), limit),
-        ("c", (d,), limit),
-        ("e", (d,), limit),
-    ):
-        arrays[name] = random.uniform(-bound, bound, shape).astype(np.float32)[targets]
-    unused = np.zeros(d, dtype=np.float32)
-    return StageState(candidates, **arrays, first={}, second={}, step=0, left=unused, right=unused)
 
 
 def _from_rest(state: StageState) -> StageState:

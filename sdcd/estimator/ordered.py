@@ -26,6 +26,7 @@ from typing import TextIO
 
 import numpy as np
 
+from sdcd.data.paths import reachable
 from sdcd.errors import InputError
 from sdcd.estimator.checkpoint import Checkpoint, digest, snapshot
 from sdcd.estimator.directions import reversals
@@ -256,7 +257,7 @@ class _Run:
     def __init__(self, X, intervened, known_edges, seed, settings, engine, threads, progress):
         n, d = X.shape
         self.allowed, self.required = ~known_edges[0], known_edges[1]
-        self.precedes = _reachable(self.required)
+        self.precedes = reachable(self.required)
         self.restarts = settings.restarts_of(d)
         self.settings, self.seed, self.progress = settings, seed, progress
         rows = np.random.default_rng([seed, _ROWS]).permutation(n)
@@ -511,14 +512,6 @@ _ROWS, _RANDOM_START, _RESTART = 0, 1, 2
 _EDGE_ARRAYS = ("gain", "gain_se", "reversal", "reversal_se")
 
 
-def _reachable(required: np.ndarray) -> np.ndarray:
-    """Whether i is an ancestor of j: bool (d, d)."""
-    reached = required.copy()
-    for k in range(len(reached)):
-        reached |= np.outer(reached[:, k], reached[k])
-    return reached
-
-
 def _only(scores: LocalScores, networks: dict) -> LocalScores:
     import copy
 
@@ -585,7 +578,7 @@ def _checked_edges(d: int, start, forbidden, required):
         i, j = both[0]
         raise InputError(f"order: the edge {i} -> {j} is both required and forbidden")
     # What would close a cycle with required edges may not be.
-    forbidden = forbidden | _reachable(required).T
+    forbidden = forbidden | reachable(required).T
     begun = begun & ~forbidden | required
     for name, edges in (("required", required), ("start, with the required edges,", begun)):
         if not is_acyclic(edges):

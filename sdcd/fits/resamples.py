@@ -144,14 +144,20 @@ def draw_all(
     InputError
         If one has too few rows, a constant column, or two columns that are identical in it.
     """
-    draws = {k: draw(dataset.intervened, seed, k, how) for k in range(1, count + 1)}
-    for k, (rows, _) in draws.items():
-        try:
-            check_fittable(dataset.names, dataset.X[rows], dataset.intervened[rows])
-        except DataError as error:
-            where = f"{shown_as}: resample {k} ({how}), {len(rows)} of {dataset.n} rows"
-            raise InputError(f"{where}: {error}") from None
-    return draws
+    return {k: draw_fittable(dataset, seed, k, how, shown_as=shown_as) for k in range(1, count + 1)}
+
+
+def draw_fittable(
+    dataset: Dataset, seed: int, number: int, how: str = HOW[0], *, shown_as: str | Path
+) -> Resample:
+    """One :func:`draw` of a data set's rows; :class:`InputError` if they cannot be fitted."""
+    found = draw(dataset.intervened, seed, number, how)
+    try:
+        check_fittable(dataset.names, dataset.X[found.rows], dataset.intervened[found.rows])
+    except DataError as error:
+        where = f"{shown_as}: resample {number} ({how}), {len(found.rows)} of {dataset.n} rows"
+        raise InputError(f"{where}: {error}") from None
+    return found
 
 
 def run_resamples(

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-import jinja2
 import numpy as np
 
 from sdcd.data.evaluation import beside, moves
 from sdcd.files import atomic_path, read_json, read_npz
 from sdcd.metrics import score
+from sdcd.report.template import render
 from sdcd.report.view import Span, Table
 from sdcd.runs.own_data import (
     MOST,
@@ -97,14 +97,7 @@ def write(study: Mapping[str, object], results: Path, out: Path) -> None:
         "shared_truth": _shared_truth(edges, truth),
         "pictures": _pictures(names, fits, edges),
     }
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("sdcd.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    text = environment.get_template("own_data.html.j2").render(content)
+    text = render("own_data.html.j2", content)
     with atomic_path(out) as temporary:
         temporary.write_text(text, encoding="utf-8")
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import jinja2
 import pandas as pd
 from markupsafe import Markup, escape
 
@@ -21,6 +20,7 @@ from sdcd.errors import InputError
 from sdcd.exhibits import EXHIBITS, Exhibit, available, file_stem
 from sdcd.report import judgement, overview, pruning_effects
 from sdcd.report.inputs import compared_runs, read_plan, read_records, read_tables
+from sdcd.report.template import render
 from sdcd.report.view import Span, Table
 from sdcd.tables.layout import Layout
 
@@ -73,15 +73,7 @@ def page(
         }
         content["pruning"] = pruning_effects.section(runs)
         content["ordering"] = pruning_effects.section(runs, pruning_effects.ORDERING)
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("sdcd.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["inline_markup"] = _inline_markup
-    return environment.get_template("report.html.j2").render(content)
+    return render("report.html.j2", content, inline_markup=_inline_markup)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import _script
 
-from sdcd.errors import DataError, InputError
+from sdcd.errors import InputError
 from sdcd.files import atomic_path, read_json, read_npz
 from sdcd.fits.provenance import digest, fit_fingerprint
 from sdcd.fits.run import run_fit
@@ -116,17 +116,12 @@ def _rows(a: argparse.Namespace):
     if a.resample is None:
         yield a.data, a.seed
         return
-    from sdcd.data.checks import check_fittable
     from sdcd.data.dataset import read_dataset, write_dataset
-    from sdcd.fits.resamples import draw
+    from sdcd.fits.resamples import draw_fittable
 
     whole = read_dataset(a.data)
-    drawn = draw(whole.intervened, a.seed, a.resample)
+    drawn = draw_fittable(whole, a.seed, a.resample, shown_as=a.data)
     part = replace(whole, X=whole.X[drawn.rows], intervened=whole.intervened[drawn.rows])
-    try:
-        check_fittable(part.names, part.X, part.intervened)
-    except DataError as error:
-        raise InputError(f"{a.data}: resample {a.resample}: {error}") from None
     with tempfile.TemporaryDirectory(prefix="sdcd-") as folder:
         path = Path(folder) / "data.npz"
         write_dataset(path, part)
