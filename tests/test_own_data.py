@@ -79,7 +79,46 @@ def test_no_unperturbed_row_is_said(tmp_path):
     path = write(tmp_path / "x.csv", ["A", "B", "C"] * (N // 3))
     assert any("no row is unperturbed" in warning for warning in read(path).warnings)
     everything = write(tmp_path / "y.csv", ["Z"] * N)
-    assert "no row is left (120 rows with targets" in refused(everything, drop_unmeasured=True)
+    line = refused(everything, drop_unmeasured=True)
+    assert "no perturbed row is left (120 rows with targets" in line
+
+
+def test_a_perturbation_column_without_perturbed_rows_is_said(tmp_path):
+    path = write(tmp_path / "x.csv", ["ctrl"] * 80 + ["Z"] * 40)
+    assert "no perturbed row is left (40 rows" in refused(path, drop_unmeasured=True)
+    (warning,) = read(path, drop_labels=("Z",)).warnings
+    assert warning == "no row is perturbed: the data count as observational"
+
+
+@pytest.mark.parametrize("drop_unmeasured", [False, True])
+def test_targets_by_other_names_than_the_variables(tmp_path, drop_unmeasured):
+    import anndata
+    import pandas as pd
+
+    guides = ["ctrl"] * 60 + ["TP53"] * 30 + ["MYC"] * 30
+    data = anndata.AnnData(
+        np.random.default_rng(0).normal(size=(N, 4)),
+        obs=pd.DataFrame({"guide": guides}, index=[f"c{r}" for r in range(N)]),
+        var=pd.DataFrame(
+            {"n": [1, 2, 3, 4], "symbol": ["TP53", "KRAS", "MYC", "EGFR"]},
+            index=["ENSG01", "ENSG02", "ENSG03", "ENSG04"],
+        ),
+    )
+    path = tmp_path / "x.h5ad"
+    data.write_h5ad(path)
+    line = refused(path, drop_unmeasured=drop_unmeasured)
+    assert line.endswith("; 2 are in the column 'symbol' of var: --names-column 'symbol' takes it")
+    if not drop_unmeasured:
+        said = "column 'guide': none of the 2 targets is a variable: 'TP53' and 'MYC' are targets, "
+        assert said + "'ENSG01' and 'ENSG02' variables" in line and "--drop" not in line
+    found = read(path, names_column="symbol").dataset
+    assert found.names == ("TP53", "KRAS", "MYC", "EGFR")
+    assert found.intervened.sum(axis=0).tolist() == [30, 0, 30, 0]
+    assert "no column 'symbl', expected for --names-column one of symbol" in refused(
+        path, names_column="symbl"
+    )
+    table = write(tmp_path / "x.csv", labels())
+    assert "--names-column is for .h5ad and .zarr" in refused(table, names_column="symbol")
 
 
 def test_counts_are_said_and_can_be_normalised(tmp_path):
@@ -95,8 +134,42 @@ def test_counts_are_said_and_can_be_normalised(tmp_path):
     np.testing.assert_allclose(found.dataset.X, expected, rtol=1e-6)
     assert found.warnings == []
     assert not looks_like_counts(X > 20) and not looks_like_counts(X - 50)
-    negative = write(tmp_path / "y.csv", labels(), X=X - 50)
-    assert "negative values, expected counts for --normalise" in refused(negative, normalise=True)
+
+
+def test_only_counts_are_normalised(tmp_path):
+    X = np.random.default_rng(0).poisson(20, (N, 3)).astype(float)
+    X[7] = 0
+    path = write(tmp_path / "x.csv", labels(), X=X)
+    (warning,) = read(path, normalise=True).warnings
+    assert warning == "row 9: no count at all, as in 1 row(s); they stay zero"
+    for r, value in ((3, -1.0), (4, 0.5)):
+        Y = X.copy()
+        Y[r, 1] = value
+        line = refused(write(tmp_path / "y.csv", labels(), X=Y), normalise=True)
+        assert f"row {r + 2}, column 'B': {value:g}, expected a count" in line
+
+
+def test_columns_that_may_be_no_variables_are_named(tmp_path):
+    X = np.random.default_rng(0).normal(5, 1, (N, 5))
+    X[:, 1], X[:, 3] = np.arange(N) % 2, np.arange(N)
+    names = ("A", "batch", "B", "cell", "C")
+    (warning,) = read(write(tmp_path / "x.csv", labels(), names, X)).warnings
+    assert warning.startswith("'batch', 'cell': whole numbers beside others")
+    left = read(tmp_path / "x.csv", ignore_columns=("batch", "cell"))
+    assert left.dataset.names == ("A", "B", "C") and not left.warnings
+    # A perturbed one is a variable.
+    assert not read(write(tmp_path / "z.csv", labels(), ("B", "A", "C"), X[:, :3])).warnings
+    counts = np.random.default_rng(0).poisson(20, (N, 3)).astype(float)
+    counts[:, 2] = np.arange(1, N + 1)
+    said = read(write(tmp_path / "y.csv", labels(), X=counts)).warnings
+    assert len(said) == 2 and said[0].startswith("'C': ")
+
+
+def test_ten_rows_are_not_nearly_constant(tmp_path):
+    X = np.random.default_rng(0).normal(size=(10, 3))
+    path = write(tmp_path / "x.csv", ["ctrl"] * 5 + ["A"] * 5, X=X)
+    assert read(path).warnings == []
+    assert read(path, drop_constant=True).dataset.d == 3
 
 
 def test_constant_columns_are_all_named_and_can_be_left_out(tmp_path):

@@ -63,6 +63,11 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--layer", metavar="NAME", help="of .h5ad or .zarr, instead of X; 'raw' is raw.X")
     add(
+        "--names-column",
+        metavar="COLUMN",
+        help="of var in .h5ad or .zarr: the variables' names, instead of var_names",
+    )
+    add(
         "--normalise",
         action="store_true",
         help="counts: divide by the row's total, multiply by the median total, take log(1 + x)",
@@ -91,6 +96,7 @@ def table_options(options: argparse.Namespace):
         ignore_columns=tuple(options.ignore_column or ()),
         drop_constant=options.drop_constant,
         layer=options.layer,
+        names_column=options.names_column,
         normalise=options.normalise,
     )
 

@@ -17,7 +17,11 @@ from sdcd.errors import InputError
 
 
 def read_annotated(
-    path: Path, perturbation_column: str | None, ignored: Sequence[str], layer: str | None
+    path: Path,
+    perturbation_column: str | None,
+    ignored: Sequence[str],
+    layer: str | None,
+    names_column: str | None,
 ) -> Table:
     """Read ``X``, or one of the layers, by ``var_names``, and labels from a column of ``obs``.
 
@@ -31,6 +35,8 @@ def read_annotated(
         Variables that are left out.
     layer : str or None
         Name of a layer; ``raw`` is ``raw.X`` by its own names, if no layer is called so.
+    names_column : str or None
+        A column of ``var`` that names the variables, instead of ``var_names``.
 
     Raises
     ------
@@ -73,7 +79,11 @@ def read_annotated(
                 f"{path}: {what} has {X.shape[axis]} {('rows', 'columns')[axis]}, {part} "
                 f"{len(frame)} rows, expected as many"
             )
+    other_names = {str(column): _text(var[column]) for column in var.columns}
     names = [str(name) for name in var.index]
+    if names_column is not None:
+        check_present(path, list(other_names), [names_column], "--names-column")
+        names = other_names[names_column]
     cells = [str(name) for name in obs.index]
     check_header(path, names, "variable")
     if not cells:
@@ -82,8 +92,7 @@ def read_annotated(
     if perturbation_column is not None:
         columns = list(map(str, obs.columns))
         check_present(path, columns, [perturbation_column], "--perturbation-column")
-        column = obs[perturbation_column]
-        labels = column.astype(object).where(column.notna(), "").astype(str).str.strip().tolist()
+        labels = _text(obs[perturbation_column])
     check_present(path, names, [*ignored], "--ignore-column")
     kept = [j for j, name in enumerate(names) if name not in ignored]
     if len(kept) < len(names):
@@ -91,7 +100,15 @@ def read_annotated(
     X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64 if X.dtype.itemsize > 2 else np.float32)
-    return Table(names, X, labels, lambda r: f"row {r + 1} (cell {cells[r]!r})", layers)
+    other_names = {column: [words[j] for j in kept] for column, words in other_names.items()}
+    return Table(
+        names, X, labels, lambda r: f"row {r + 1} (cell {cells[r]!r})", layers, other_names
+    )
+
+
+def _text(column) -> list[str]:
+    """The cells of a column as text, empty where one is missing."""
+    return column.astype(object).where(column.notna(), "").astype(str).str.strip().tolist()
 
 
 def _parts(path: Path, is_zarr: bool, layer: str | None):

@@ -10,7 +10,7 @@ all, is refused until the caller says what it is.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -66,6 +66,8 @@ class TableOptions:
         Whether constant and nearly constant columns are left out.
     layer : str or None
         Of an annotated matrix, instead of ``X``; ``raw`` is ``raw.X``.
+    names_column : str or None
+        Column of ``var`` that names the variables of an annotated matrix.
     normalise : bool
         Whether counts are divided by their row's total, multiplied by the median total, and
         replaced by log(1 + x).
@@ -80,6 +82,7 @@ class TableOptions:
     ignore_columns: tuple[str, ...] = ()
     drop_constant: bool = False
     layer: str | None = None
+    names_column: str | None = None
     normalise: bool = False
 
 
@@ -141,20 +144,23 @@ def read_own(path: str | Path, options: TableOptions | None = None) -> OwnTable:
             f"{path}: {len(table.names)} column(s) of values, expected at least 2 variables"
         )
     check_cells(path, table.names, table.X, table.row)
-    own = _with_targets(path, table, options)
-    own.warnings += _about_values(own.X, table.layers, options)
+    own, rows = _with_targets(path, table, options)
+    own.warnings += _about_values(own, table.layers, options)
     if options.normalise:
-        own.X = _normalised(path, own.X)
-    nearly = [own.names[j] for j in nearly_constant_columns(own.X, FEWEST_ROWS)]
+        _normalise(path, own, lambda r: table.row(int(rows[r])))
+    nearly = [own.names[j] for j in _nearly_constant(own.X)]
     if nearly:
         own.warnings.append(
             f"{len(nearly)} nearly constant columns, which differ from their usual value in fewer "
             f"than {FEWEST_ROWS} rows: {listing(nearly)}; --drop-constant leaves them out"
         )
-    if table.labels is not None and own.intervened.any(axis=1).all():
+    perturbed = own.intervened.any(axis=1)
+    if table.labels is not None and perturbed.all():
         own.warnings.append(
             "no row is unperturbed: each variable is compared with rows that perturb others only"
         )
+    if table.labels is not None and not perturbed.any():
+        own.warnings.append("no row is perturbed: the data count as observational")
     try:
         check_fittable(own.names, own.X, own.intervened)
     except DataError as error:
@@ -173,9 +179,10 @@ def _read(path: Path, options: TableOptions) -> Table:
     if suffix in (".h5ad", ".zarr"):
         from sdcd.data.annotated import read_annotated
 
-        return read_annotated(path, column, ignored, options.layer)
-    if options.layer is not None:
-        raise InputError(f"{path}: has no layers, --layer is for .h5ad and .zarr")
+        return read_annotated(path, column, ignored, options.layer, options.names_column)
+    for option, given in (("--layer", options.layer), ("--names-column", options.names_column)):
+        if given is not None:
+            raise InputError(f"{path}: {option} is for .h5ad and .zarr")
     if suffix == ".parquet":
         return read_parquet(path, column, ignored)
     return read_text(path, column, ignored, "\t" if suffix.startswith(".tsv") else ",")
@@ -184,8 +191,11 @@ def _read(path: Path, options: TableOptions) -> Table:
 # Perturbations
 
 
-def _with_targets(path: Path, table: Table, options: TableOptions) -> OwnTable:
-    """The table with its labels understood, and without the rows and columns to leave out."""
+def _with_targets(path: Path, table: Table, options: TableOptions) -> tuple[OwnTable, np.ndarray]:
+    """The table with its labels understood, without the rows and columns to leave out.
+
+    And which rows of the file these are.
+    """
     X, names = table.X, list(table.names)
     n = len(X)
     rows, left_out = np.ones(n, dtype=bool), []
@@ -213,8 +223,11 @@ def _with_targets(path: Path, table: Table, options: TableOptions) -> OwnTable:
             counts = Counter(labels[r] for r in np.flatnonzero(unmeasured))
             left_out.append(_counted(counts, "with targets that are no variable"))
             rows &= ~unmeasured
-            if not rows.any():
-                raise InputError(f"{path}: no row is left ({'; '.join(left_out)})")
+            if not any(targets[labels[r]] for r in np.flatnonzero(rows)):
+                raise InputError(
+                    f"{path}: no perturbed row is left ({'; '.join(left_out)}), expected some "
+                    f"targets that are variables{_named_elsewhere(list(counts), table)}"
+                )
         constant = _to_drop(X[rows] if not rows.all() else X) if options.drop_constant else []
         if not constant:
             break
@@ -232,11 +245,17 @@ def _with_targets(path: Path, table: Table, options: TableOptions) -> OwnTable:
     for position, r in enumerate(kept_rows):
         if targets[labels[r]]:
             intervened[position, [index[name] for name in targets[labels[r]]]] = True
-    return OwnTable(X if rows.all() else X[rows], intervened, tuple(names), left_out)
+    own = OwnTable(X if rows.all() else X[rows], intervened, tuple(names), left_out)
+    return own, kept_rows
 
 
 def _to_drop(X: np.ndarray) -> list[int]:
-    return sorted({*constant_columns(X), *nearly_constant_columns(X, FEWEST_ROWS)})
+    return sorted({*constant_columns(X), *_nearly_constant(X)})
+
+
+def _nearly_constant(X: np.ndarray) -> list[int]:
+    # A value that most rows do not have is no usual one.
+    return nearly_constant_columns(X, min(FEWEST_ROWS, len(X) // 2))
 
 
 def _is_control(options: TableOptions):
@@ -311,7 +330,7 @@ def _understood(
         ):
             raise InputError(
                 f"{path}: {table.row(r)}, column {options.perturbation_column!r}: "
-                f"{shortened(label)} names several targets, expected them separated by "
+                f"{shortened(table.labels[r])} names several targets, expected them separated by "
                 f"{options.separator!r}; --separator {found!r} reads it"
             )
     if first is None or options.drop_unmeasured:
@@ -319,16 +338,36 @@ def _understood(
     label = table.labels[first]
     part = wrong[label]
     counts = Counter(table.labels[r] for r in np.flatnonzero(rows) if table.labels[r] in wrong)
-    some = any(known[table.labels[r]] == [] for r in np.flatnonzero(rows))
-    which = "" if some else "; which label means unperturbed is said with --control"
+    meanings = [known[table.labels[r]] for r in np.flatnonzero(rows)]
+    which = "" if [] in meanings else "; which label means unperturbed is said with --control"
     others = f"{sum(counts.values())} rows have such labels ({_most_common(counts)})"
     gone = " (left out)" if part in table.names else _near_miss(part, names)
+    if not gone and not any(meanings):
+        targets = list(dict.fromkeys(wrong[label] for label in counts))
+        raise InputError(
+            f"{path}: column {options.perturbation_column!r}: none of the {len(targets)} targets "
+            f"is a variable: {_two(targets)} are targets, {_two(names)} variables{which}"
+            f"{_named_elsewhere(targets, table)}"
+        )
     raise InputError(
         f"{path}: {table.row(first)}, column {options.perturbation_column!r}: unknown perturbation "
         f"label {shortened(part)}{gone}, expected a variable ({few(list(names), part)}) or a label "
         f"of unperturbed rows ({', '.join(map(repr, shown))}){which}; {others}: "
         "--drop-unmeasured leaves rows out whose target is no variable"
     )
+
+
+def _two(words: Sequence[str]) -> str:
+    return " and ".join(map(shortened, words[:2]))
+
+
+def _named_elsewhere(targets: Sequence[str], table: Table) -> str:
+    """Which column of ``var`` has the most targets among its names, if any has."""
+    found = {c: len({*words} & {*targets}) for c, words in table.other_names.items()}
+    best = max(found, key=found.get, default=None)
+    if best is None or not found[best]:
+        return ""
+    return f"; {found[best]} are in the column {best!r} of var: --names-column {best!r} takes it"
 
 
 def _separator(label: str, is_control, variables: set[str]) -> str:
@@ -368,15 +407,41 @@ def _most_common(counts: Counter, most: int = 5) -> str:
 # Values
 
 
-def _about_values(X: np.ndarray, layers: Sequence[str], options: TableOptions) -> list[str]:
-    if options.normalise or not looks_like_counts(X):
-        return []
-    there = f" (layers here: {', '.join(layers)})" if layers else ""
-    return [
-        "the values are whole numbers, as raw counts are; SDCD and its rivals expect values "
-        "that are normalised and on a log scale: --normalise does so, --layer takes another "
-        f"matrix of an .h5ad{there}"
-    ]
+def _about_values(own: OwnTable, layers: Sequence[str], options: TableOptions) -> list[str]:
+    found = []
+    suspects = [j for j in _no_variables(own.X) if not own.intervened[:, j].any()]
+    # Those are named for another reason.
+    nearly = _nearly_constant(own.X[:, suspects])
+    suspects = [own.names[j] for k, j in enumerate(suspects) if k not in nearly]
+    if suspects:
+        found.append(
+            f"{listing([repr(name) for name in suspects])}: whole numbers beside others, or "
+            "numbers of rows; is each a variable? --ignore-column leaves one out that is not"
+        )
+    if not options.normalise and looks_like_counts(own.X):
+        there = f" (layers here: {', '.join(layers)})" if layers else ""
+        found.append(
+            "the values are whole numbers, as raw counts are; SDCD and its rivals expect values "
+            "that are normalised and on a log scale: --normalise does so, --layer takes another "
+            f"matrix of an .h5ad{there}"
+        )
+    return found
+
+
+def _no_variables(X: np.ndarray) -> list[int]:
+    """Columns that may be batches or numbers of rows.
+
+    They count the rows, or are whole where less than half of the columns are.
+    """
+    whole = np.arange(X.shape[1])
+    for start in range(0, len(X), 1024):
+        block = X[start : start + 1024, whole]
+        whole = whole[(block == np.rint(block)).all(axis=0)]
+        if not whole.size:
+            return []
+    if 2 * len(whole) < X.shape[1]:
+        return whole.tolist()
+    return [j for j in whole.tolist() if (np.diff(X[:, j]) == 1).all()]
 
 
 def looks_like_counts(X: np.ndarray) -> bool:
@@ -390,16 +455,29 @@ def looks_like_counts(X: np.ndarray) -> bool:
     return largest > 1
 
 
-def _normalised(path: Path, X: np.ndarray) -> np.ndarray:
+def _normalise(path: Path, own: OwnTable, row: Callable[[int], str]) -> None:
     """Values over their row's total, times the median total, as log(1 + x): float32 (n, d)."""
+    X = own.X
+    for start in range(0, len(X), 1024):
+        block = X[start : start + 1024]
+        wrong = (block < 0) | (block != np.rint(block))
+        if wrong.any():
+            r, j = np.argwhere(wrong)[0]
+            raise InputError(
+                f"{path}: {row(start + r)}, column {own.names[j]!r}: {block[r, j]:g}, expected a "
+                "count (a whole number from 0 on) for --normalise; values that are normalised "
+                "already are read without it"
+            )
     totals = X.sum(axis=1, dtype=np.float64)
-    if X.min() < 0:
-        raise InputError(f"{path}: negative values, expected counts for --normalise")
     if not np.median(totals):
         raise InputError(f"{path}: most rows are all zero, expected counts for --normalise")
+    empty = np.flatnonzero(totals == 0)
+    if empty.size:
+        own.warnings.append(
+            f"{row(empty[0])}: no count at all, as in {empty.size} row(s); they stay zero"
+        )
     factors = np.median(totals) / np.where(totals > 0, totals, 1)
-    out = np.empty(X.shape, dtype=np.float32)
+    own.X = np.empty(X.shape, dtype=np.float32)
     for start in range(0, len(X), 1024):
         rows = slice(start, start + 1024)
-        out[rows] = np.log1p(X[rows] * factors[rows, None])
-    return out
+        own.X[rows] = np.log1p(X[rows] * factors[rows, None])

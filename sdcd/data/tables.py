@@ -14,7 +14,7 @@ import difflib
 import gzip
 import operator
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,13 +45,17 @@ _SIGNATURES = {
 
 @dataclass
 class Table:
-    """What a file holds: ``row(r)`` names row r as a person finds it in the file."""
+    """What a file holds: ``row(r)`` names row r as a person finds it in the file.
+
+    ``other_names`` are further names of the variables, by the column of ``var`` that holds them.
+    """
 
     names: list[str]
     X: np.ndarray
     labels: Sequence[str] | None
     row: Callable[[int], str] = field(default=lambda r: f"row {r + 1}")
     layers: Sequence[str] = ()
+    other_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def refuse_other_file(path: str | Path, expected: str, besides: bytes = b"") -> None:
