@@ -270,7 +270,7 @@ def test_faults_of_perturbations(tmp_path):
     message = refused(path, perturbation_column="guide")
     assert "row 301, column 'guide': unknown perturbation label 'AAVS1'" in message
     assert "expected a variable (a, b, c)" in message and "'ctrl', 'non-targeting')" in message
-    assert "1 rows have such labels ('AAVS1' 1): --drop-unmeasured leaves rows out" in message
+    assert "1 rows have such labels ('AAVS1' 1): no target is a variable" in message
     # Perturbed rows: nothing may suggest to call them controls.
     assert "--control" not in message
     message = refused(path, perturbation_column="guide", controls=["NT"])

@@ -342,23 +342,14 @@ def _understood(
     which = "" if [] in meanings else "; which label means unperturbed is said with --control"
     others = f"{sum(counts.values())} rows have such labels ({_most_common(counts)})"
     gone = " (left out)" if part in table.names else _near_miss(part, names)
-    if not gone and not any(meanings):
-        targets = list(dict.fromkeys(wrong[label] for label in counts))
-        raise InputError(
-            f"{path}: column {options.perturbation_column!r}: none of the {len(targets)} targets "
-            f"is a variable: {_two(targets)} are targets, {_two(names)} variables{which}"
-            f"{_named_elsewhere(targets, table)}"
-        )
+    way_out = "--drop-unmeasured leaves rows out whose target is no variable"
+    if not any(meanings):
+        way_out = f"no target is a variable{_named_elsewhere([wrong[c] for c in counts], table)}"
     raise InputError(
         f"{path}: {table.row(first)}, column {options.perturbation_column!r}: unknown perturbation "
         f"label {shortened(part)}{gone}, expected a variable ({few(list(names), part)}) or a label "
-        f"of unperturbed rows ({', '.join(map(repr, shown))}){which}; {others}: "
-        "--drop-unmeasured leaves rows out whose target is no variable"
+        f"of unperturbed rows ({', '.join(map(repr, shown))}){which}; {others}: {way_out}"
     )
-
-
-def _two(words: Sequence[str]) -> str:
-    return " and ".join(map(shortened, words[:2]))
 
 
 def _named_elsewhere(targets: Sequence[str], table: Table) -> str:
@@ -367,7 +358,7 @@ def _named_elsewhere(targets: Sequence[str], table: Table) -> str:
     best = max(found, key=found.get, default=None)
     if best is None or not found[best]:
         return ""
-    return f"; {found[best]} are in the column {best!r} of var: --names-column {best!r} takes it"
+    return f"; {found[best]} of them are in the column {best!r} of var: --names-column takes it"
 
 
 def _separator(label: str, is_control, variables: set[str]) -> str:
