@@ -430,14 +430,18 @@ def test_allowances_grow_with_the_attempt_up_to_the_limits():
     allowances = [
         costs.allowance("SCORE", 20, 10_000, 21_600, 32_000, attempt) for attempt in (1, 2, 3)
     ]
-    # Four times the seconds of fits/costs.csv and one and a half times the memory; then twice that.
-    assert [a.time_limit_s for a in allowances] == [4 * 230, 8 * 230, 21_600]
-    assert [a.memory_limit_mb for a in allowances] == [1.5 * 1721, 3 * 1721, 32_000]
+    with open(costs.TABLE, newline="", encoding="utf-8") as stream:
+        known = {(row["method"], row["d"]): row for row in csv.DictReader(stream)}
+    seconds, memory = (float(known["SCORE", "20"][key]) for key in ("seconds", "peak_rss_mb"))
+    # Four times the known seconds and one and a half times the memory; then twice that.
+    assert [a.time_limit_s for a in allowances] == [4 * seconds, 8 * seconds, 21_600]
+    assert [a.memory_limit_mb for a in allowances] == [1.5 * memory, 3 * memory, 32_000]
     for allowance in allowances:
         assert allowance.runtime_min * 60 > allowance.time_limit_s
         assert allowance.mem_mb > allowance.memory_limit_mb
-    part = costs.allowance("SCORE", 20, 10_000, 21_600, 32_000, share=0.75)
-    assert (part.time_limit_s, part.memory_limit_mb) == (3 * 230, 2000)
+    part = costs.allowance("DAGMA", 20, 10_000, 21_600, 32_000, share=0.75)
+    seconds = float(known["DAGMA", "20"]["seconds"])
+    assert (part.time_limit_s, part.memory_limit_mb) == (3 * seconds, 2000)
     # A short fit is not cut short, and a limit that is lower than the expected cost holds.
     assert costs.allowance("GIES", 10, 10_000, 300, 6000).time_limit_s == 300
     assert costs.allowance("DAGMA", 20, 10_000, 300, 6000).time_limit_s == 300
