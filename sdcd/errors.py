@@ -52,8 +52,9 @@ class MethodFailure(RuntimeError):
 
 FAILURE_STATUSES = ("timeout", "nan", "overflow", "oom", "unavailable", "error")
 """How a fit can fail: the wall-clock limit passed; a loss, parameter or constraint became NaN or
-infinite; a constant was not finite at construction; memory ran out; an optional dependency or
-its weights are missing; anything else."""
+infinite; a constant was not finite at construction; memory ran out; it is impossible here (an
+optional dependency or its weights are missing, or the system killed every attempt); anything
+else."""
 
 
 class FitKilled(RuntimeError):

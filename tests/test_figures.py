@@ -153,7 +153,7 @@ class TestObservational:
         runs.loc[runs["method"] == "GIES", ["status", "shd"]] = ["unavailable", np.nan]
         figure = draw("observational", runs)
         assert [label.get_text() for label in figure.axes[1].get_yticklabels()] == ["not run"]
-        assert "Not run: the method is unavailable here." in note_of(figure)
+        assert "Not run: the method could not be run here." in note_of(figure)
         assert "NA" not in note_of(figure)
         runs.loc[runs["method"] == "NOTEARS", ["status", "shd"]] = ["oom", np.nan]
         strip = draw("observational", runs).axes[1]

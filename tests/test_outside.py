@@ -16,6 +16,8 @@ from support.workflow import ROOT
 import sdcd.methods.contract
 from sdcd.data.dataset import Dataset, write_dataset
 from sdcd.errors import FitKilled, InputError, MethodFailure
+from sdcd.fits.costs import FULL_ATTEMPT
+from sdcd.fits.record import load_fit
 from sdcd.fits.run import run_fit
 from sdcd.methods.outside import read_graph, register_outside
 from sdcd.methods.registry import methods
@@ -241,7 +243,7 @@ def test_an_outside_command_runs_like_any_method(tmp_path, dataset, monkeypatch)
     assert not os.listdir(tmp_path / "temporary")
 
 
-def start_script(tmp_path, dataset, text):
+def start_script(tmp_path, dataset, text, *more):
     """The workflow's script fits an outside command, as a job of the workflow does."""
     write_dataset(tmp_path / "data.npz", dataset)
     (tmp_path / "temporary").mkdir()
@@ -254,8 +256,7 @@ def start_script(tmp_path, dataset, text):
             sys.executable,
             ROOT / "workflow/scripts/fit.py",
             *arguments,
-            "--outside",
-            json.dumps(spec),
+            *more,
         ],
         cwd=tmp_path,
         env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
@@ -271,6 +272,19 @@ def test_a_job_whose_command_was_killed_is_tried_again(tmp_path, dataset):
     assert line.startswith("fit.py: mine on data.npz: ") and line.endswith("run it again")
     assert process.wait() == 75
     assert not list(tmp_path.glob("fits/*")) and not os.listdir(tmp_path / "temporary")
+
+
+def test_a_job_whose_command_was_killed_three_times_is_recorded_and_the_run_goes_on(
+    tmp_path, dataset
+):
+    more = ["--attempt", str(FULL_ATTEMPT), "--keep-in", "finished"]
+    process = start_script(tmp_path, dataset, "os.kill(os.getpid(), 9)", *more)
+    assert (process.stderr.read(), process.wait()) == ("", 0)
+    graph, record = load_fit(tmp_path / "fits/fit.npz")
+    assert graph is None and record["status"] == "unavailable"
+    assert "was killed by SIGKILL, by the system, probably for memory" in record["reason"]
+    # It is no finished fit that a run begun anew takes over.
+    assert not (tmp_path / "finished").exists()
 
 
 @pytest.mark.parametrize("number", ENDING)

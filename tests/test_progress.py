@@ -92,9 +92,15 @@ def test_what_is_done_running_stopped_and_left(results):
         ("DCDI-G", "nan", "a loss is NaN"),
     ]
     text = "\n".join(reasons(progress))
+    assert "could not be run here" not in text
     assert "2 x NOTEARS: timeout: time limit of 300 s passed" in text
     assert str(results / "logs/fit/observational/d10_s4_seed1/NOTEARS.log") in text
     assert str(broken) in text
+    finish(results, "DCDI-G", 10, 1, "unavailable", "killed by SIGKILL, by the system")
+    text = "\n".join(reasons(read_progress(results)))
+    failed, _, others = text.partition("fits that could not be run here")
+    assert "1 x DCDI-G: nan" in failed and "unavailable" not in failed
+    assert "\n  1 x DCDI-G: unavailable: killed by SIGKILL, by the system\n" in others
     assert f"{results}: 4 of 12 fits done (3 failed), 1 running, 2 stopped, 5 waiting" in page(
         progress
     )

@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -255,6 +256,25 @@ def test_a_process_that_somebody_killed_is_no_result(tmp_path, what):
     with pytest.raises(FitKilled, match=rf"toy on .*data\.npz: the fit's process was .* by {what}"):
         fit(tmp_path, what)
     assert [path.name for path in tmp_path.iterdir()] == ["data.npz"]
+
+
+def test_a_kill_in_the_last_attempt_is_recorded_as_impossible_here(tmp_path):
+    """The system's SIGKILL, which comes when memory runs out; other signals are somebody's wish."""
+    record = fit(tmp_path, "SIGKILL", last_attempt=True)
+    assert record["status"] == "unavailable"
+    assert re.fullmatch(
+        r"the fit's process was killed by SIGKILL, by the system, probably for memory: "
+        r"\d+ MB at its peak",
+        record["reason"],
+    )
+    graph, loaded = load_fit(tmp_path / "fit.npz")
+    assert graph is None and loaded == record
+    (tmp_path / "fit.npz").unlink()
+    with pytest.raises(FitKilled, match="by SIGTERM"):
+        fit(tmp_path, "SIGTERM", last_attempt=True)
+    assert not (tmp_path / "fit.npz").exists()
+    # What the method did itself stays a failure of the method.
+    assert fit(tmp_path, "crash", last_attempt=True)["status"] == "error"
 
 
 def test_memory_that_processes_share_counts_once(tmp_path):

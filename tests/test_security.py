@@ -117,6 +117,7 @@ def test_rules_quote_what_they_hand_to_a_shell():
     placeholders = [name for text in commands for name in re.findall(r"{([^{}]+)}", text)]
     assert {name for name in placeholders if not name.endswith(":q")} == {
         "threads",
+        "resources.attempt",
         "resources.attempt_s",
         "resources.attempt_mb",
         "params.code",

@@ -195,10 +195,16 @@ def page(progress: Progress) -> str:
 def reasons(progress: Progress) -> list[str]:
     """Lines about fits that failed and jobs that stopped, grouped by reason, each with a log."""
     lines = []
-    if progress.failures:
-        lines += ["", "failed fits (these are results: they are shown with their reason)"]
+    for title, impossible in (
+        ("failed fits (these are results: they are shown with their reason)", False),
+        ("fits that could not be run here (docs/workflow.md says how to try them again)", True),
+    ):
+        listed = []
         for (method, status, reason), logs in progress.failures.items():
-            lines += [f"  {len(logs):,} x {method}: {status}: {_short(reason)}", f"      {logs[0]}"]
+            if (status == "unavailable") == impossible:
+                listed.append(f"  {len(logs):,} x {method}: {status}: {_short(reason)}")
+                listed.append(f"      {logs[0]}")
+        lines += ["", title, *listed] if listed else []
     if progress.stops:
         lines += ["", "jobs that stopped (mend the cause, then run snakemake again)"]
         for (method, error), logs in progress.stops.items():

@@ -227,7 +227,7 @@ def _add_legend(figure, cells, methods, metric):
         limits = f" ({'; '.join(failed_early)})" if failed_early else ""
         notes.append(f"NA: every run failed{limits}.")
     if (cells["status"] == "unavailable").any():
-        notes.append("Not run: the method is unavailable here.")
+        notes.append("Not run: the method could not be run here.")
     if shortened:
         notes.append("White boxes: " + "; ".join(shortened) + ".")
     style.add_note(figure, "  ".join([*notes, *style.extra_note(methods)]))

@@ -347,7 +347,7 @@ def _add_legend(figure, methods, cells, *, edges, band, note):
         limits = f" ({'; '.join(failed_early)})" if failed_early else ""
         notes.append(f"NA: every run of the method failed{limits}.")
     if (cells["status"] == "unavailable").any():
-        notes.append("Not run: the method is unavailable here.")
+        notes.append("Not run: the method could not be run here.")
     partly = cells[(cells["n_runs"] > cells["n"]) & (cells["n"] > 0)]
     if len(partly):
         lacking = dict.fromkeys(

@@ -3,7 +3,8 @@
 Whatever becomes of a fit, its end is an answer: a graph, a failure that the method foresaw, an
 exception, a limit that was passed, a crash. What a method does to the state of its process (default
 types, threads, logging) ends with that process. The one end that says nothing about the fit is that
-somebody else killed the process: then :class:`~sdcd.errors.FitKilled` is raised.
+somebody else killed the process: then :class:`~sdcd.errors.FitKilled` is raised, unless it was the
+last attempt. Then the fit is impossible here, as far as anyone can tell.
 """
 
 import contextlib
@@ -69,6 +70,7 @@ def run_child(
     memory_limit_mb: float | None = None,
     threads: int = 1,
     log: str | Path | None = None,
+    last_attempt: bool = False,
 ) -> End:
     """Do a fit in a process of its own, within limits.
 
@@ -76,7 +78,7 @@ def run_child(
     ----------
     job : dict
         The fit as :mod:`sdcd.fits.child` takes it; JSON-compatible.
-    time_limit_s, memory_limit_mb, threads, log
+    time_limit_s, memory_limit_mb, threads, log, last_attempt
         As :func:`sdcd.fits.run.run_fit` takes them.
 
     Raises
@@ -84,13 +86,14 @@ def run_child(
     InputError
         If that is what ended the process.
     FitKilled
-        If the process, or the command that it ran, was killed, and not from here.
+        If the process, or the command that it ran, was killed, and not from here; with
+        ``last_attempt`` not after SIGKILL, which is what a system without memory sends.
     """
     watched = _run(job, time_limit_s, memory_limit_mb, threads, log)
     if "input_error" in watched.answer:
         kind = CorruptFile if watched.answer.get("corrupt") else InputError
         raise kind(watched.answer["input_error"])
-    answer = _judge(watched, job, time_limit_s, memory_limit_mb)
+    answer = _judge(watched, job, time_limit_s, memory_limit_mb, last_attempt)
     return End(watched.started, answer, watched.arrays, watched.peak_mb)
 
 
@@ -252,12 +255,12 @@ def _unpack(received: bytearray, end: _Watched) -> None:
             end.answer = {}
 
 
-def _judge(end: _Watched, job: dict, time_limit_s, memory_limit_mb) -> dict:
+def _judge(end: _Watched, job: dict, time_limit_s, memory_limit_mb, last_attempt) -> dict:
     """The child's answer, or in its absence one made from how it ended."""
     # A fit can pass its limit and still end between two looks at it.
     late = time_limit_s is not None and end.answer.get("seconds", 0.0) > time_limit_s
     if "killed" in end.answer:
-        raise _killed(end.answer["killed"], end, job)
+        return _killed(end.answer["killed"], end, job, last_attempt)
     if end.answer and not late:
         return end.answer
     if late or end.stopped_for == "timeout":
@@ -273,15 +276,19 @@ def _judge(end: _Watched, job: dict, time_limit_s, memory_limit_mb) -> dict:
         name = name_of(-end.returncode)
         how = f"the fit's process was killed by {name or -end.returncode}"
         if name in FROM_OUTSIDE:
-            raise _killed(how, end, job)
+            return _killed(how, end, job, last_attempt)
     else:
         how = f"the fit's process ended with exit code {end.returncode} and no answer"
     reason = f"{how}: {end.last_line}" if end.last_line else how
     return {"status": "error", "reason": reason, "seconds": end.seconds}
 
 
-def _killed(how: str, end: _Watched, job: dict) -> FitKilled:
-    return FitKilled(
+def _killed(how: str, end: _Watched, job: dict, last_attempt: bool) -> dict:
+    """What to say of a kill in the last attempt; :class:`FitKilled` while there may be others."""
+    if last_attempt and how.endswith(" by SIGKILL"):
+        reason = f"{how}, by the system, probably for memory: {end.peak_mb:.0f} MB at its peak"
+        return {"status": "unavailable", "reason": reason, "seconds": end.seconds}
+    raise FitKilled(
         f"{job['method']} on {job['shown_as']}: {how}, by a person or by the system, as when its "
         f"memory runs out ({end.memory_mb:.0f} MB in use at the last look): this is no result, "
         "run it again"

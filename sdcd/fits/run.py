@@ -31,6 +31,7 @@ def run_fit(
     targets: range | None = None,
     first_stage: Sequence[str | Path] = (),
     progress: bool = False,
+    last_attempt: bool = False,
 ) -> dict[str, object]:
     """Fit one registered method to one data set in a child process and write the result.
 
@@ -75,6 +76,10 @@ def run_fit(
         What such calls wrote, for all variables. Is one of them a failure, so is this fit.
     progress : bool
         Whether a method that reports how far it is does so on this process's standard error.
+    last_attempt : bool
+        Whether no one will try again if the system kills the fit with SIGKILL, as it does when its
+        memory runs out. Then that is recorded, with the status ``unavailable``: this machine could
+        not make the fit, which says nothing about the method.
 
     Returns
     -------
@@ -96,7 +101,8 @@ def run_fit(
         with interventions and the data have some, or the parts of a first stage are not of this
         fit. Nothing is written then.
     FitKilled
-        If the process was killed by a person or by the system. Nothing is written then; what a
+        If the process was killed by a person or by the system, and this was not the last attempt or
+        the signal was not SIGKILL. Nothing is written then; what a
         method has saved to ``checkpoint`` stays.
     """
     chosen = method(name)
@@ -142,6 +148,7 @@ def run_fit(
             memory_limit_mb=memory_limit_mb,
             threads=threads,
             log=log,
+            last_attempt=last_attempt,
         )
     answer = end.answer
     record = {

@@ -143,7 +143,7 @@ def _notes(cells: pd.DataFrame) -> list[str]:
     if "failed" in shown:
         notes.append("NA: every run failed.")
     if "unavailable" in shown:
-        notes.append("not run: the method is unavailable here.")
+        notes.append("not run: the method could not be run here.")
     if shown & {"not_tested", "not_run"}:
         notes.append("NT: not tested.")
     for what in dict.fromkeys(cells.loc[cells["shortened"] != "", "shortened"]):

@@ -17,7 +17,7 @@ import yaml
 ROOT = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from sdcd.fits.costs import allowance, expected_seconds
+from sdcd.fits.costs import FULL_ATTEMPT, allowance, expected_seconds
 from sdcd.errors import InputError
 from sdcd.exhibits import FIGURES, TABLES, available, file_stem
 from sdcd.experiments.datasets import DATASET_PATTERN, DatasetKey

@@ -15,7 +15,7 @@ rule fit:
     # The longest first: none of them is left alone at the end.
     priority: fit_priority
     # An attempt that needs more than it may use ends with an error and is tried again with more.
-    retries: 2
+    retries: FULL_ATTEMPT - 1
     conda:
         "../../envs/sdcd.yaml"
     threads: lambda wildcards: method_of(wildcards).threads
@@ -26,6 +26,7 @@ rule fit:
         attempt_mb=lambda wildcards, attempt: ceil(
             fit_allowance(wildcards, attempt).memory_limit_mb
         ),
+        attempt=lambda wildcards, attempt: attempt,
         gpu=lambda wildcards: int(method_of(wildcards).gpu),
     params:
         arguments=fit_arguments,
@@ -33,6 +34,7 @@ rule fit:
     shell:
         '"$SDCD_PYTHON" "$SDCD_SCRIPTS/fit.py" '
         "--data {input.data:q} {params.arguments:q} --code {params.code}"
+        " --attempt {resources.attempt}"
         " --attempt-s {resources.attempt_s} --attempt-mb {resources.attempt_mb}"
         " --threads {threads} --log {log:q} --out {output.graph:q} 2>> {log:q}"
 

@@ -1,7 +1,8 @@
 """Fit one method to one data set, under limits, and write the graph and the record of the fit.
 
 A method's failure is a result and ends well. If a fit passes a limit of this attempt that is lower
-than its full limit, nothing is written and the exit code is 75: try again with more. A method that
+than its full limit, or is killed, nothing is written and the exit code is 75: try again, with more.
+If the system kills it in the last attempt too, that is written down. A method that
 can keep its progress does so beside the graph, so that this script, killed and started again with
 the same arguments, goes on from there.
 
@@ -26,6 +27,7 @@ import _script
 
 from sdcd.errors import InputError
 from sdcd.files import atomic_path, read_json, read_npz
+from sdcd.fits.costs import FULL_ATTEMPT
 from sdcd.fits.provenance import digest, fit_fingerprint
 from sdcd.fits.run import run_fit
 from sdcd.methods.registry import method
@@ -55,6 +57,7 @@ def main() -> None:
     )
     parser.add_argument("--time-limit-s", type=float, help="full limit of the fit")
     parser.add_argument("--memory-limit-mb", type=float, help="full limit of the fit")
+    parser.add_argument("--attempt", type=int, default=1, help="number of this attempt, from 1")
     parser.add_argument("--attempt-s", type=float, help="limit of this attempt")
     parser.add_argument("--attempt-mb", type=float, help="limit of this attempt")
     parser.add_argument("--threads", type=int, default=1)
@@ -92,6 +95,7 @@ def main() -> None:
             checkpoint=checkpoint,
             targets=a.targets,
             first_stage=a.first_stage,
+            last_attempt=a.attempt >= FULL_ATTEMPT,
         )
     more_time = record["status"] == "timeout" and attempt_s != a.time_limit_s
     more_memory = record["status"] == "oom" and attempt_mb != a.memory_limit_mb
@@ -103,6 +107,9 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(_script.TRY_AGAIN)
+    if record["status"] == "unavailable":
+        # Where more is to be had, it goes on from its progress.
+        return
     checkpoint.unlink(missing_ok=True)
     if finished:
         a.keep_in.mkdir(parents=True, exist_ok=True)
