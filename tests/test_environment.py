@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -62,6 +63,32 @@ def test_what_the_project_asks_for_is_in_the_lock():
     asked = [*project["dependencies"], *(text for extra in extras for text in extra)]
     names = {re.match(r"[A-Za-z0-9_.-]+", text)[0].lower().replace("_", "-") for text in asked}
     assert names <= set(lock())
+
+
+def test_a_library_whose_private_parts_are_used_has_an_upper_bound():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (numba,) = (text for text in project["dependencies"] if text.startswith("numba"))
+    assert re.search(r"<0\.\d+$", numba)
+
+
+def test_a_built_package_has_the_files_that_its_modules_read(tmp_path):
+    """Captions, templates, the paper's numbers, claims and costs."""
+    (tmp_path / "built").mkdir()
+    shutil.copytree(ROOT / "sdcd", tmp_path / "sdcd", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    build = "import setuptools; setuptools.setup()"
+    end = subprocess.run(
+        [sys.executable, "-c", build, "-q", "build_py", "--build-lib", "built"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert end.returncode == 0, end.stderr
+    source, built = tmp_path / "sdcd", tmp_path / "built/sdcd"
+    files = {path.relative_to(source) for path in source.rglob("*") if path.is_file()}
+    assert files == {path.relative_to(built) for path in built.rglob("*") if path.is_file()}
 
 
 def test_the_lock_is_for_every_platform():

@@ -50,6 +50,19 @@ def test_edges_along_a_chain_stay_and_edges_from_ancestors_go():
         assert result.rounds == (3 if backward else 1)
 
 
+def test_columns_in_another_order_are_another_draw_and_the_same_finding():
+    """docs/pruning.md: a network's random start goes by its child's position."""
+    X, columns = chain(1500), np.array([2, 0, 3, 1])
+    one = prune(all_forward(4), X, fitting=SHORT)
+    shuffled = all_forward(4)[np.ix_(columns, columns)]
+    other = prune(shuffled, X[:, columns], fitting=SHORT)
+    back = np.ix_(*[np.argsort(columns)] * 2)
+    np.testing.assert_array_equal(other.adjacency[back], one.adjacency)
+    kept = one.adjacency == 1
+    difference = (other.gain[back] - one.gain)[kept]
+    assert 0 < np.abs(difference).max() < 0.1
+
+
 def test_gains_of_linear_gaussian_data_are_the_closed_form():
     random = np.random.default_rng(0)
     n = 8000

@@ -335,3 +335,16 @@ class TestFailuresInTheLogs:
         assert judge(claim, opposite, monkeypatch)["verdict"] == "inconclusive"
         opposite = planted(claim, REFUTE).query("d == 20 and s == 2 and seed < 5")
         assert judge(claim, opposite, monkeypatch)["verdict"] == "not reproduced"
+
+    @pytest.mark.parametrize("how", [SUPPORT, REFUTE])
+    def test_methods_on_the_same_data_sets_are_one_witness(self, how, monkeypatch):
+        """Four methods agree on n data sets: that is the chance of n coins, not of 4 n."""
+        claim = next(claim for claim in CLAIMS if claim.id == "interventions-help")
+        monkeypatch.setattr(claims_module, "read_claims", lambda: [claim])
+        runs = planted(claim, how).query("d == 20 and s == 2")
+        assert runs["method"].nunique() == 4
+        side = "p_support" if how == SUPPORT else "p_refute"
+        for n in (2, 4, 5):
+            few = runs[runs["seed"] < n]
+            row = claims_module.judge_claims({"interventional": few}).iloc[0]
+            assert row[side] == pytest.approx(2.0**-n)

@@ -37,7 +37,7 @@ def plan_of(**changes):
     return make_plan({**copy.deepcopy(CONFIG), **changes}, SCHEMA)
 
 
-# Section 6 of the specification: data sets of each experiment, and who is run on them.
+# Data sets of each experiment of the paper, and who is run on them.
 OBSERVATIONAL = 5 * 30 + 5 * 5
 PAPER_FITS = {
     "observational": {
@@ -100,6 +100,17 @@ def test_scale_laptop_takes_a_night_on_two_cores():
         if method != "AVICI"
     )
     assert 5 < cost / 3600 / 2 < 9
+
+
+@pytest.mark.parametrize("scale", ["quick", "laptop", "weekend"])
+def test_no_clock_decides_a_fit_of_a_scale_that_is_for_comparison(scale):
+    """Also where everything takes four times as long as on the machine that was measured."""
+    plan = plan_of(scale=scale)
+    for experiment in plan.experiments.values():
+        for key, name in experiment.fits():
+            limit = plan.methods[name].time_limit_s
+            seconds = costs.expected_seconds(name, key.d, plan.n_rows(key), 1e9)
+            assert 4 * seconds < limit, (name, key.name, seconds, limit)
 
 
 def test_every_scale_has_a_point_of_every_study_and_the_first_experiments():
