@@ -11,7 +11,6 @@ and starting do not count. Data: the paper's, 10,000 rows, s = 4, seed 0. Rows a
 """
 
 import argparse
-import csv
 import io
 import json
 import os
@@ -21,26 +20,13 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from _rows import TABLES, processor, put_row, single_threaded
+
 ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT / "docs" / "benchmarks" / "baselines.csv"
+TABLE = TABLES / "baselines.csv"
 PUBLISHED_STEPS = {"DAGMA": 230_000, "NOBEARS": 20_200}
 ROWS = ("DAGMA:10", "DAGMA:20", "DAGMA:50", "NOBEARS:10", "NOBEARS:20", "NOBEARS:50",
         "NOBEARS:100", "NOBEARS:500")  # fmt: skip
-COLUMNS = [
-    "method",
-    "d",
-    "n",
-    "before_ms",
-    "after_ms",
-    "before_ms_again",
-    "after_ms_again",
-    "ratio",
-    "published_steps",
-    "before_hours",
-    "after_hours",
-    "processor",
-]
-
 WORKER = """
 import json, sys, time
 from sdcd.methods.registry import method
@@ -66,12 +52,10 @@ print(1000 * (seconds(steps + 1) - seconds(1)) / steps)
 
 def milliseconds(tree: Path, name: str, d: int, steps: int, core: int) -> float:
     """Per step, of the package in ``tree``."""
-    threads = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-    environment = {**os.environ, **dict.fromkeys(threads, "1"), "PYTHONPATH": str(tree)}
     done = subprocess.run(
         [sys.executable, "-c", WORKER, name, str(d), str(steps)],
         check=True,
-        env=environment,
+        env={**single_threaded(), "PYTHONPATH": str(tree)},
         cwd=tree,
         stdout=subprocess.PIPE,
         text=True,
@@ -80,24 +64,12 @@ def milliseconds(tree: Path, name: str, d: int, steps: int, core: int) -> float:
     return json.loads(done.stdout)
 
 
-def processor() -> str:
-    lines = subprocess.run(
-        ["lscpu"], check=True, capture_output=True, text=True
-    ).stdout.splitlines()
-    facts = dict(line.split(":", 1) for line in lines if ":" in line)
-    return f"{facts['Model name'].strip()} family {facts.get('CPU family', '?').strip()}"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--before", default="2d01ea2", help="a commit")
     parser.add_argument("--core", type=int, default=min(os.sched_getaffinity(0)))
     parser.add_argument("--rows", nargs="+", default=ROWS, metavar="METHOD:d")
     arguments = parser.parse_args()
-    kept = []
-    if TABLE.exists():
-        with TABLE.open(newline="") as file:
-            kept = list(csv.DictReader(file))
     with tempfile.TemporaryDirectory() as folder:
         archive = subprocess.run(
             ["git", "archive", arguments.before, "sdcd"], check=True, cwd=ROOT, capture_output=True
@@ -111,20 +83,15 @@ def main():
             times = [milliseconds(tree, name, int(d), k, arguments.core) for tree, k in turns]
             before, after = (times[0] + times[2]) / 2, (times[1] + times[3]) / 2
             count = PUBLISHED_STEPS[name]
+            names = ("before_ms", "after_ms", "before_ms_again", "after_ms_again")
             found = {
                 "method": name, "d": d, "n": 10_000,
-                **dict(zip(COLUMNS[3:7], (f"{t:.4g}" for t in times), strict=True)),
+                **dict(zip(names, (f"{t:.4g}" for t in times), strict=True)),
                 "ratio": f"{before / after:.1f}", "published_steps": count,
                 "before_hours": f"{before * count / 3.6e6:.3g}",
                 "after_hours": f"{after * count / 3.6e6:.3g}", "processor": processor(),
             }  # fmt: skip
-            print(found, flush=True)
-            kept = [k for k in kept if (k["method"], k["d"]) != (name, d)] + [found]
-            kept.sort(key=lambda k: (k["method"], int(k["d"])))
-            with TABLE.open("w", newline="") as file:
-                writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(kept)
+            put_row(TABLE, found, ("method", "d"), lambda row: (row["method"], int(row["d"])))
 
 
 if __name__ == "__main__":

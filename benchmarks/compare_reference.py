@@ -13,7 +13,6 @@ it. One row per d goes to `docs/benchmarks/reference.csv`.
 """
 
 import argparse
-import csv
 import json
 import os
 import subprocess
@@ -24,6 +23,7 @@ import venv
 from pathlib import Path
 
 import numpy as np
+from _rows import TABLES, put_row, single_threaded
 
 from sdcd.data.dataset import read_dataset
 from sdcd.estimator import SDCD
@@ -33,21 +33,8 @@ from sdcd.metrics import score
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = ROOT / ".venv-reference"
 REQUIREMENTS = ["sdcd==0.1.4", "torch==2.13.0", "numpy<2", "pandas<2", "setuptools<81"]
-TABLE = ROOT / "docs" / "benchmarks" / "reference.csv"
+TABLE = TABLES / "reference.csv"
 FULL_UP_TO = 20
-COLUMNS = [
-    "d",
-    "seed",
-    "reference",
-    "reference_seconds",
-    "ours_seconds",
-    "ours_seconds_again",
-    "ratio",
-    "reference_shd",
-    "ours_shd",
-    "epochs_stage_1",
-    "epochs_stage_2",
-]
 
 
 def reference_python() -> Path:
@@ -62,13 +49,7 @@ def reference_python() -> Path:
 
 
 def on_one_core(command, core):
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "WANDB_MODE": "disabled",
-    }
+    environment = {**single_threaded(), "WANDB_MODE": "disabled"}
     if command[0] != sys.executable:
         # The reference's environment must not find this package, which has the same name.
         environment.pop("PYTHONPATH", None)
@@ -145,20 +126,6 @@ def compare(d, seed, core):
         }
 
 
-def save(row):
-    """Replace the row of the same (d, seed), keep the others, sorted."""
-    rows = {}
-    if TABLE.exists():
-        with open(TABLE, newline="") as stream:
-            rows = {(int(r["d"]), int(r["seed"])): r for r in csv.DictReader(stream)}
-    rows[row["d"], row["seed"]] = row
-    TABLE.parent.mkdir(parents=True, exist_ok=True)
-    with open(TABLE, "w", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows[key] for key in sorted(rows))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--d", type=int, nargs="+", default=[10, 20, 50, 100, 200])
@@ -172,8 +139,7 @@ def main():
     reference_python()
     for d in arguments.d:
         row = compare(d, arguments.seed, arguments.core)
-        save(row)
-        print(row, flush=True)
+        put_row(TABLE, row, ("d", "seed"), lambda row: (int(row["d"]), int(row["seed"])))
 
 
 if __name__ == "__main__":

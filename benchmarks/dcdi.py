@@ -15,10 +15,7 @@ the SDCD paper's observational data (s = 4, seed 0). Rows that are there already
 """
 
 import argparse
-import csv
 import json
-import os
-import platform
 import resource
 import subprocess
 import sys
@@ -27,10 +24,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+from _rows import TABLES, processor, put_row, read_rows, single_threaded
 
 ROOT = Path(__file__).resolve().parents[1]
-PAIRS = ROOT / "docs" / "benchmarks" / "dcdi_pairs.csv"
-FITS = ROOT / "docs" / "benchmarks" / "dcdi_fits.csv"
+PAIRS = TABLES / "dcdi_pairs.csv"
+FITS = TABLES / "dcdi_fits.csv"
 ROUNDS = {"DCDI-G": "max_epochs", "DCD-FG": "max_epochs", "DCDI-DSF": "max_steps"}
 # Method, d, dtype: rounds of the short fit, further rounds of the long one.
 PAIRED = {
@@ -111,10 +109,9 @@ def work(
 
 def run(checkout: Path, **arguments) -> list[dict]:
     """:func:`work` in a process of its own that uses this checkout's package."""
-    single = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     done = subprocess.run(
         [sys.executable, __file__, "worker", json.dumps(arguments)],
-        env={**os.environ, **single, "PYTHONPATH": str(checkout)},
+        env={**single_threaded(), "PYTHONPATH": str(checkout)},
         cwd=checkout,
         capture_output=True,
         text=True,
@@ -156,9 +153,9 @@ def compare(before: Path, methods: list[str]) -> None:
             "ratio": f"{mean_before / mean_after:.3g}",
             "rounds": short + more,
             "largest_difference_of_P": f"{apart:.2g}",
-            "processor": processor(),
+            "processor": f"{processor()}, one core",
         }
-        add(PAIRS, row, ("method", "d", "dtype"))
+        put_row(PAIRS, row, ("method", "d", "dtype"))
 
 
 def fit_all(methods: list[str], sizes: list[int] | None) -> None:
@@ -168,7 +165,7 @@ def fit_all(methods: list[str], sizes: list[int] | None) -> None:
             for mechanism in ("L", "NL-Add", "NL-NN") if method == "DCDI-DSF" else (None,):
                 if any(
                     (row["method"], row["d"], row["data"]) == (method, str(d), mechanism or "paper")
-                    for row in rows(FITS)
+                    for row in read_rows(FITS)
                 ):
                     continue
                 chosen = {"dtype": "float64"} if (method, d) == ("DCDI-G", 50) else {}
@@ -182,38 +179,9 @@ def fit_all(methods: list[str], sizes: list[int] | None) -> None:
                     **result,
                     "seconds": f"{result['seconds']:.4g}",
                     "peak_rss_mb": f"{result['peak_rss_mb']:.0f}",
-                    "processor": processor(),
+                    "processor": f"{processor()}, one core",
                 }
-                add(FITS, row, ("method", "d", "data"))
-
-
-def rows(path: Path) -> list[dict]:
-    """The table's rows; none if it is not there."""
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def add(path: Path, row: dict, key: tuple[str, ...]) -> None:
-    """Put a row into a table, in place of one with the same key."""
-    from sdcd.files import atomic_path
-
-    row = {name: str(value) for name, value in row.items()}
-    kept = [old for old in rows(path) if any(old[k] != row[k] for k in key)]
-    with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(row), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows([*kept, row])
-    print(row, flush=True)
-
-
-def processor() -> str:
-    """Model name as the system gives it."""
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return f"{line.partition(':')[2].strip()}, one core"
-    return platform.processor()
+                put_row(FITS, row, ("method", "d", "data"))
 
 
 if __name__ == "__main__":

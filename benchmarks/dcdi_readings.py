@@ -8,17 +8,15 @@ four readings of them. `docs/benchmarks/dcdi_readings.csv` gets one row for each
 mean SHD beside the published one. Data sets that are there already are not fitted again.
 """
 
-from pathlib import Path
-
 import pandas as pd
+from _rows import TABLES, write_rows
 
 from sdcd.estimator import SDCD
-from sdcd.files import atomic_path
 from sdcd.metrics import shd
 from sdcd.published import published_table
 from sdcd.simulation.dcdi import MECHANISMS, simulate_dcdi
 
-TABLE = Path(__file__).resolve().parents[1] / "docs/benchmarks/dcdi_readings.csv"
+TABLE = TABLES / "dcdi_readings.csv"
 READINGS = {
     "as in the experiment": {},
     "every variable a target": {"cover_targets": True},
@@ -52,8 +50,7 @@ def main() -> None:
                             "published": paper[d, s, mechanism],
                         }
                     )
-                    with atomic_path(TABLE) as temporary:
-                        pd.DataFrame(rows).to_csv(temporary, index=False, lineterminator="\n")
+                    write_rows(TABLE, rows)
 
 
 def _shd(d: int, s: int, mechanism: str, seed: int, options: dict) -> float:

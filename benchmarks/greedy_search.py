@@ -17,25 +17,23 @@ those in which all four numbers are the log's, ``float32_graphs`` the different 
 """
 
 import argparse
-import csv
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+from _rows import TABLES, write_rows
 from threadpoolctl import threadpool_limits
 
 from sdcd.baselines._gies_search import search, warm_up
 from sdcd.baselines.gies import gies
 from sdcd.data.dataset import write_dataset
-from sdcd.files import atomic_path
 from sdcd.fits.fingerprint import fingerprint
 from sdcd.fits.run import run_fit
 from sdcd.metrics import score
 from sdcd.published import published_runs
 from sdcd.simulation import simulate
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 SIZES = {10: 5, 30: 3, 40: 3, 50: 3, 100: 3, 200: 1, 300: 1, 20: 5}
 """Seeds for each d; the package takes longest last."""
 PACKAGE_UP_TO = 20
@@ -150,11 +148,7 @@ def write(path, rows):
     for row in rows:
         print(row, flush=True)
         done = sorted([*done, row], key=lambda each: each["d"])
-        columns = dict.fromkeys(key for each in done for key in each)
-        with atomic_path(path) as temporary, open(temporary, "w", newline="") as file:
-            writer = csv.DictWriter(file, columns, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(done)
+        write_rows(path, done)
 
 
 def main():
@@ -171,11 +165,11 @@ def main():
             for family in ("observational", "interventional")
             for _, log in published_runs(family).query("method == 'GIES'").iterrows()
         )
-        write(arguments.out or FOLDER / "gies_logs.csv", rows)
+        write(arguments.out or TABLES / "gies_logs.csv", rows)
         return
     code = fingerprint("sdcd.baselines.gies")
     write(
-        arguments.out or FOLDER / "gies.csv",
+        arguments.out or TABLES / "gies.csv",
         (
             timed(d, seed, d <= PACKAGE_UP_TO and not arguments.no_package) | {"code": code}
             for d in arguments.sizes

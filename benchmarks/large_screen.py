@@ -17,9 +17,8 @@ stage, and writes a row of `docs/benchmarks/large_screen.csv`:
 """
 
 import argparse
-import csv
+import contextlib
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -29,9 +28,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
+from _rows import TABLES, read_rows, write_rows
 
-ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT / "docs" / "benchmarks" / "large_screen.csv"
+TABLE = TABLES / "large_screen.csv"
 EPOCHS = ((1, 1), (2, 1))
 PROJECTED = (1201, 2000)
 """Epochs of the fit at d = 1,000 that was run to its end: see docs/benchmarks."""
@@ -64,7 +64,7 @@ def write_screen(path: Path, n: int, d: int) -> None:
 def measured(command: list[str]) -> dict[str, object]:
     """Run ``sdcd fit``; its memory before and in the fit, and its processor seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = psutil.Popen(command, stderr=subprocess.PIPE, text=True)
     lines, peaks = [], {"read": 0.0, "all": 0.0}
 
     def listen():
@@ -76,13 +76,14 @@ def measured(command: list[str]) -> dict[str, object]:
     listener.start()
     read_s = None
     while process.poll() is None:
-        family = _family(process.pid)
-        resident = sum(_resident_mb(pid) for pid in family)
-        peaks["all"] = max(peaks["all"], resident)
-        if len(family) == 1:
-            peaks["read"] = max(peaks["read"], resident)
-            if not lines:
-                read_s = _cpu_s(process.pid) or read_s
+        with contextlib.suppress(psutil.Error):
+            family = [process, *process.children(recursive=True)]
+            resident = sum(each.memory_info().rss for each in family) / 1e6
+            peaks["all"] = max(peaks["all"], resident)
+            if len(family) == 1:
+                peaks["read"] = max(peaks["read"], resident)
+                if not lines:
+                    read_s = sum(process.cpu_times()[:2])
         time.sleep(0.1)
     listener.join()
     if process.returncode:
@@ -92,38 +93,9 @@ def measured(command: list[str]) -> dict[str, object]:
     return {"cpu_s": cpu, "read_s": read_s, **peaks}
 
 
-def _family(pid: int) -> list[int]:
-    """A process and all its descendants."""
-    found = [pid]
-    for parent in found:
-        try:
-            tasks = Path(f"/proc/{parent}/task").iterdir()
-            found += [int(c) for t in tasks for c in (t / "children").read_text().split()]
-        except OSError:
-            continue
-    return found
-
-
-def _resident_mb(pid: int) -> float:
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except OSError:
-        return 0.0
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-def _cpu_s(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def _epoch_of_stage_2(d: int) -> float:
     """Seconds for 10,000 rows, of the nearest number of variables."""
-    with open(TABLE.with_name("scaling.csv"), newline="", encoding="utf-8") as stream:
-        rows = [row for row in csv.DictReader(stream) if row["stage"] == "2"]
+    rows = [row for row in read_rows(TABLES / "scaling.csv") if row["stage"] == "2"]
     return float(min(rows, key=lambda row: abs(int(row["d"]) - d))["seconds_per_epoch"])
 
 
@@ -168,10 +140,7 @@ def main() -> None:
     row["projected_h"] = round(seconds / 3600, 1)
     print(json.dumps(row, indent=1))
     if (a.cells, a.genes) == (50_000, 2_000):
-        with open(TABLE, "w", newline="", encoding="utf-8") as stream:
-            writer = csv.DictWriter(stream, list(row), lineterminator="\n")
-            writer.writeheader()
-            writer.writerow(row)
+        write_rows(TABLE, [row])
 
 
 if __name__ == "__main__":

@@ -10,16 +10,15 @@ as it is there; those that have their row are passed over. Seconds are the proce
 """
 
 import argparse
-import csv
 import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from _page import write_tables
+from _rows import TABLES, read_rows, write_rows
 
 from sdcd.estimator import SDCD
-from sdcd.files import atomic_path
 from sdcd.fits.child import preload
 from sdcd.methods.registry import method
 from sdcd.metrics import score
@@ -27,7 +26,7 @@ from sdcd.runs.summaries import half_width
 from sdcd.simulation import simulate
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT / "docs" / "benchmarks" / "off_settings.csv"
+TABLE = TABLES / "off_settings.csv"
 PAGE = ROOT / "docs" / "rivals.md"
 DATA = (("observational", 20), ("observational", 30), ("interventional", 20))
 """Kinds of data, with s = 4; interventional: on every variable."""
@@ -95,10 +94,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--page", action="store_true", help="only write the page")
     options = parser.parse_args()
-    rows = []
-    if TABLE.exists():
-        with open(TABLE, newline="", encoding="utf-8") as stream:
-            rows = list(csv.DictReader(stream))
+    rows = read_rows(TABLE)
     done = {(row["way"], row["family"], int(row["d"]), int(row["seed"])) for row in rows}
     if not options.page:
         preload(method("SDCD"))
@@ -107,16 +103,9 @@ def main() -> None:
                 for way in WAYS:
                     if (way, family, d, seed) not in done:
                         rows.append(run(way, family, d, seed))
-                        _write(rows)
+                        write_rows(TABLE, rows, COLUMNS)
                         print(rows[-1], flush=True)
     write_tables(PAGE, {"off its settings": table_of(pd.read_csv(TABLE))})
-
-
-def _write(rows: list[dict]) -> None:
-    with atomic_path(TABLE) as temporary, open(temporary, "w", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def table_of(table: pd.DataFrame) -> list[str]:

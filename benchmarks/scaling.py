@@ -37,23 +37,20 @@ and whether the weights learned by all four have the same bytes.
 """
 
 import argparse
-import csv
-import io
 import json
 import os
 import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
+from _rows import TABLES, read_rows, single_threaded, write_rows
 from engine_epochs import fastest_epochs, gemm_rate, problem
 from threadpoolctl import threadpool_limits
 
 from sdcd.fits.fingerprint import fingerprint
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 ROWS, TRAIN, STEPS, HIDDEN, PARENTS = 10_000, 8_000, 32, 10, 8
 SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000)
 GENOME = 20_000
@@ -211,15 +208,12 @@ def peak_mb_compiled() -> float:
 
 def in_child(function: str, cores: int, **arguments):
     """Run one of the functions above in a process of its own, on so many cores."""
-    environment = {**os.environ}
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        environment[name] = str(cores)
     allowed = sorted(os.sched_getaffinity(0))[:cores]
     if len(allowed) < cores:
         sys.exit(f"scaling.py: {cores} cores needed, {len(allowed)} may be used")
     end = subprocess.run(
         [sys.executable, __file__, "--child", json.dumps([function, arguments])],
-        env=environment,
+        env=single_threaded(cores),
         stdout=subprocess.PIPE,
         check=True,
         preexec_fn=lambda: os.sched_setaffinity(0, allowed),
@@ -234,13 +228,9 @@ class Table:
     """A CSV file of rows, each named by its first columns and complete or absent."""
 
     def __init__(self, name: str, key: list[str], columns: list[str]):
-        self.path = FOLDER / f"{name}.csv"
+        self.path = TABLES / f"{name}.csv"
         self.key, self.columns = key, [*key, *columns, "code"]
-        self.rows = {}
-        if self.path.exists():
-            with open(self.path, newline="") as stream:
-                for row in csv.DictReader(stream):
-                    self.rows[self.name(row)] = row
+        self.rows = {self.name(row): row for row in read_rows(self.path)}
 
     def name(self, row) -> tuple[str, ...]:
         """What names a row."""
@@ -254,14 +244,8 @@ class Table:
     def add(self, **row) -> None:
         """Add or replace a row, on disk too."""
         self.rows[self.name(row)] = {column: str(row[column]) for column in self.columns}
-        text = io.StringIO()
-        writer = csv.DictWriter(text, self.columns, lineterminator="\n")
-        writer.writeheader()
         order = sorted(self.rows, key=lambda name: [(len(part), part) for part in name])
-        writer.writerows(self.rows[name] for name in order)
-        temporary = self.path.with_suffix(".part")
-        temporary.write_text(text.getvalue())
-        temporary.replace(self.path)
+        write_rows(self.path, [self.rows[name] for name in order], self.columns)
         print(*(f"{key}={value}" for key, value in row.items() if key != "code"), flush=True)
 
     def text(self) -> str:

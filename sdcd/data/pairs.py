@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,15 +31,21 @@ def write_pairs(
         For each further column its name and the pairs' values, (d, d): numbers, of which NaN is an
         empty cell, or booleans, written as 1 and 0.
     """
+    ends = zip(np.asarray(parents).tolist(), np.asarray(children).tolist(), strict=True)
+    rows = (
+        [names[i], names[j], *(_cell(matrix[i, j].item()) for matrix in columns.values())]
+        for i, j in ends
+    )
+    write_rows(path, ["parent", "child", *columns], rows)
+
+
+def write_rows(path: str | Path, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a ``.csv`` with this header and these rows."""
     with (
         atomic_path(path) as temporary,
         open(temporary, "w", newline="", encoding="utf-8") as stream,
     ):
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["parent", "child", *columns])
-        for i, j in zip(np.asarray(parents).tolist(), np.asarray(children).tolist(), strict=True):
-            cells = [_cell(matrix[i, j].item()) for matrix in columns.values()]
-            writer.writerow([names[i], names[j], *cells])
+        csv.writer(stream, lineterminator="\n").writerows([head, *rows])
 
 
 def _cell(value: bool | int | float) -> str:

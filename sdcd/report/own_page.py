@@ -4,8 +4,6 @@ Beside the page are its numbers: ``edges.csv``, every edge that some method has;
 ``evaluation.csv``; ``methods.csv``.
 """
 
-import base64
-import csv
 import math
 import tempfile
 from collections import Counter
@@ -15,10 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from sdcd.data.evaluation import beside, moves
+from sdcd.data.pairs import write_rows
 from sdcd.files import atomic_path, read_json, read_npz
 from sdcd.metrics import score
 from sdcd.report.template import render
-from sdcd.report.view import Span, Table
+from sdcd.report.view import Span, Table, image
 from sdcd.runs.own_data import (
     MOST,
     SAYS,
@@ -75,10 +74,10 @@ def write(study: Mapping[str, object], results: Path, out: Path) -> None:
     scores = {method: _mean_scores(each, truth) for method, each in fits.items()}
     matrices = agreement(fits), agreement(fits, directed=False)
     out.parent.mkdir(parents=True, exist_ok=True)
-    _write_csv(out.with_name("edges.csv"), *_all_edges(names, fits, edges, says, truth))
-    _write_csv(out.with_name("agreement.csv"), *_all_pairs(fits, matrices))
-    _write_csv(out.with_name("evaluation.csv"), *_all_statistics(evaluated))
-    _write_csv(out.with_name("methods.csv"), *_all_methods(fits, scores, truth))
+    write_rows(out.with_name("edges.csv"), *_all_edges(names, fits, edges, says, truth))
+    write_rows(out.with_name("agreement.csv"), *_all_pairs(fits, matrices))
+    write_rows(out.with_name("evaluation.csv"), *_all_statistics(evaluated))
+    write_rows(out.with_name("methods.csv"), *_all_methods(fits, scores, truth))
     content = {
         "study": study,
         "about": about,
@@ -194,16 +193,6 @@ def _n_edges(fits: MethodFits) -> float:
 
 def _plain(value) -> str:
     return "" if value is None or math.isnan(value) else f"{value:.6g}"
-
-
-def _write_csv(path: Path, head, rows) -> None:
-    with (
-        atomic_path(path) as temporary,
-        open(temporary, "w", newline="", encoding="utf-8") as stream,
-    ):
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(head)
-        writer.writerows(rows)
 
 
 # What is shown
@@ -335,11 +324,7 @@ def _pictures(names, fits, edges) -> list[dict]:
 
         def add(title, adjacency, weights):
             png, _ = draw_graph(adjacency, weights, names, Path(folder) / f"{len(found)}")
-            content = png.read_bytes()
-            # Drawn at twice the density of an ordinary screen.
-            width, height = (int.from_bytes(content[at : at + 4], "big") // 2 for at in (16, 20))
-            image = base64.b64encode(content).decode()
-            found.append({"title": title, "image": image, "width": width, "height": height})
+            found.append({"title": title, **image(png)})
 
         shared = as_graph(edges, names)
         if len(fits) > 1 and shared[0].any():

@@ -4,7 +4,6 @@ It is put together from a folder of results, and from nothing else: the tables o
 of the fits, the figures, the verdicts. The same folder gives the same bytes.
 """
 
-import base64
 import hashlib
 import os
 import re
@@ -16,12 +15,11 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from sdcd import verdicts
-from sdcd.errors import InputError
 from sdcd.exhibits import EXHIBITS, Exhibit, available, file_stem
 from sdcd.report import judgement, overview, pruning_effects
 from sdcd.report.inputs import compared_runs, read_plan, read_records, read_tables
 from sdcd.report.template import render
-from sdcd.report.view import Span, Table
+from sdcd.report.view import Span, Table, image
 from sdcd.tables.layout import Layout
 
 
@@ -120,7 +118,7 @@ def _exhibits(
         common = {"rule": rule, "title": exhibit.title, "module": exhibit.module}
         common |= {"sources": sources, "links": links}
         if kind == "figures":
-            found.append(_Shown(caption=exhibit.caption, **_image(paths[0]), **common))
+            found.append(_Shown(caption=exhibit.caption, **image(paths[0]), **common))
         else:
             found.append(_Shown(**_table(rule, exhibit, tables, judged), **common))
     return found
@@ -128,15 +126,6 @@ def _exhibits(
 
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-
-
-def _image(path: Path) -> dict[str, object]:
-    content = path.read_bytes()
-    if content[:8] != b"\x89PNG\r\n\x1a\n":
-        raise InputError(f"{path}: not a PNG")
-    # Drawn at twice the density of an ordinary screen.
-    width, height = (int.from_bytes(content[at : at + 4], "big") // 2 for at in (16, 20))
-    return {"image": base64.b64encode(content).decode(), "size": (width, height)}
 
 
 def _table(

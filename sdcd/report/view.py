@@ -1,10 +1,14 @@
-"""Tables as the report's template takes them: text in cells, nothing of HTML.
+"""Tables and pictures as the reports' templates take them: text in cells, nothing of HTML.
 
 A cell is a text, or a list of :class:`Span`, which stand under each other.
 """
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from sdcd.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -31,3 +35,13 @@ def signed(value: float, digits: int) -> str:
     """A number with its sign, but for zero."""
     text = f"{value:+.{digits}f}".replace("-", "−")
     return text if text.strip("+−0.") else text[1:]
+
+
+def image(path: Path) -> dict[str, object]:
+    """A picture to be embedded: ``image``, its bytes as base64, and ``size``, on the screen."""
+    content = path.read_bytes()
+    if content[:8] != b"\x89PNG\r\n\x1a\n":
+        raise InputError(f"{path}: not a PNG")
+    # Drawn at twice the density of an ordinary screen.
+    width, height = (int.from_bytes(content[at : at + 4], "big") // 2 for at in (16, 20))
+    return {"image": base64.b64encode(content).decode(), "size": (width, height)}
