@@ -1,6 +1,7 @@
 """Graphs judged by perturbations alone, and the commands that ask a graph's model."""
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,8 @@ from scipy.stats import mannwhitneyu, wasserstein_distance
 from sdcd.cli import main
 from sdcd.data.dataset import Dataset, read_dataset, write_dataset
 from sdcd.data.evaluation import beside, evaluate, hold_out, moves
-from sdcd.estimator.generative import fit_generative
+from sdcd.errors import InputError
+from sdcd.estimator.generative import GenerativeModel, fit_generative
 from sdcd.simulation import simulate
 
 
@@ -86,6 +88,15 @@ def test_whole_perturbations_are_held_out():
     assert (again == rows).all()
 
 
+def test_the_named_perturbations_are_held_out_with_their_share_of_the_rest():
+    _, intervened = chain()
+    rows, variables = hold_out(intervened, [3, 0])
+    assert variables.tolist() == [0, 3] and rows[intervened[:, [0, 3]].any(axis=1)].all()
+    assert rows.sum() == 80 + round(2 / 3 * 400) and not rows[intervened[:, 1]].any()
+    with pytest.raises(InputError, match="all 3 perturbed variables, expected one to be left"):
+        hold_out(intervened, [0, 1, 3])
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fit")
@@ -136,6 +147,78 @@ def test_effects_and_samples_are_the_model_s(files):
     assert (rows["a"] == 2).all() and rows["b"].mean() == pytest.approx(2, abs=0.3)
 
 
+@pytest.fixture(scope="module")
+def own_table(tmp_path_factory):
+    """A fit of a table in units of its own, with its model."""
+    folder = tmp_path_factory.mktemp("model")
+    X, intervened = chain()
+    table = pd.DataFrame(-100 * X + 7, columns=list("abce"))
+    table["guide"] = ["abce"[row.argmax()] if row.any() else "control" for row in intervened]
+    table.to_csv(folder / "t.csv", index=False)
+    fit = ["fit", f"{folder}/t.csv", "--perturbation-column", "guide", "--no-picture"]
+    fit += ["--method", "mean-difference", "-o", f"{folder}/f.npz"]
+    assert main([*fit, "--model"]) == 0
+    return folder, fit
+
+
+def test_a_fit_leaves_its_model_in_the_units_of_the_table(own_table, capsys):
+    folder, _ = own_table
+    model = GenerativeModel.load(folder / "f.model.npz")
+    assert model.mean == pytest.approx(pd.read_csv(folder / "t.csv").iloc[:, :4].mean(), rel=1e-6)
+    rows = ["--data", f"{folder}/t.csv", "--perturbation-column", "guide"]
+    capsys.readouterr()
+    assert main(["evaluate", f"{folder}/f.npz", *rows]) == 0
+    found = json.loads(capsys.readouterr().out)["log_density"]["by_variable"]
+    X, intervened = chain()
+    density = model.log_density(-100 * X + 7, intervened)
+    assert found["b"] == pytest.approx(np.nanmean(density[:, 1]), rel=1e-5)
+    assert main(["sample", f"{folder}/f.npz", "--do", "a=-193", "-o", f"{folder}/s.csv"]) == 0
+    sampled = pd.read_csv(folder / "s.csv")
+    # a = 2 in units of the chain, and b follows with slope one.
+    assert (sampled["a"] == -193).all() and sampled["b"].mean() == pytest.approx(-193, abs=30)
+
+
+def test_a_column_says_how_a_child_moves_with_its_parent(own_table):
+    folder, _ = own_table
+    slopes = pd.read_csv(folder / "f.edges.csv").set_index(["parent", "child"])["slope"]
+    table = pd.read_csv(folder / "t.csv")
+    free = table[table["guide"] != "b"]
+    # The only parent of b, and linear: the regression's, in standard deviations of all rows.
+    slope = np.polyfit(free["a"], free["b"], 1)[0] * table["a"].std() / table["b"].std()
+    assert slopes["a", "b"] == pytest.approx(slope, rel=0.1)
+
+
+def test_a_model_that_is_not_the_fits_is_not_taken(own_table, tmp_path, capsys):
+    folder, fit = own_table
+    shutil.copy(folder / "f.model.npz", tmp_path / "f.model.npz")
+    main([*fit, "--set", "false_discovery_rate=1e-300", "--no-model", "-o", f"{tmp_path}/f.npz"])
+    effects = ["effects", f"{tmp_path}/f.npz", "-o", f"{tmp_path}/e.csv"]
+    assert "slope" not in (tmp_path / "f.edges.csv").read_text()
+    assert not (tmp_path / "f.model.npz").exists()
+    assert main(effects) == 2
+    assert "no model beside it" in capsys.readouterr().err
+    shutil.copy(folder / "f.model.npz", tmp_path / "f.model.npz")
+    assert main(effects) == 2
+    assert "f.model.npz: the model of another graph than that of" in capsys.readouterr().err
+    assert main([*effects, "--layer", "x"]) == 2
+    assert "expected one to read: --fitted-on" in capsys.readouterr().err
+    shutil.copy(folder / "t.csv", tmp_path / "f.model.npz")
+    assert main([*fit[:1], f"{tmp_path}/f.model.npz", "-o", f"{tmp_path}/f.npz"]) == 2
+    assert "would overwrite the input" in capsys.readouterr().err
+    assert main(effects) == 2
+    assert "f.model.npz" in capsys.readouterr().err
+
+
+def test_a_graph_with_a_cycle_has_no_model(tmp_path, capsys):
+    X, intervened = chain()
+    write_dataset(tmp_path / "d.npz", Dataset(X, np.zeros_like(intervened), tuple("abce")))
+    fit = ["fit", f"{tmp_path}/d.npz", "--method", "GIES", "--no-picture", "--model"]
+    assert main([*fit, "-o", f"{tmp_path}/f.npz"]) == 0
+    assert "no model of the graph, and no slopes: the graph has a cycle" in capsys.readouterr().err
+    assert main(["effects", f"{tmp_path}/f.npz", "-o", f"{tmp_path}/e.csv"]) == 2
+    assert "the graph has a cycle, expected a DAG" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -172,6 +255,24 @@ def test_a_fit_without_some_perturbations(files, tmp_path, capsys):
     assert not (held_out.intervened.any(axis=0) & fitted_on.intervened.any(axis=0)).any()
     parts = ["--data", f"{tmp_path}/f.held_out.npz", "--fitted-on", f"{tmp_path}/f.fitted_on.npz"]
     assert main(["evaluate", f"{tmp_path}/f.npz", *parts]) == 0
+
+
+def test_perturbations_are_held_out_by_name(files, tmp_path, capsys):
+    fit = ["fit", f"{files}/data.npz", "--method", "mean-difference", "--no-picture"]
+    fit += ["-o", f"{tmp_path}/f.npz", "--hold-out-targets"]
+    assert main([*fit, "a,e"]) == 0
+    assert "rows, with all that perturb a, e" in capsys.readouterr().err
+    left = read_dataset(tmp_path / "f.fitted_on.npz")
+    assert left.intervened.any(axis=0).tolist() == [False, True, False, False]
+    for name in ("c", "A", "1.5"):
+        (tmp_path / "f.npz").unlink(missing_ok=True)
+        assert main([*fit, f"b,{name}"]) == 2
+        expected = "--hold-out-targets: 'c' is not perturbed" if name == "c" else "is no variable"
+        assert expected in capsys.readouterr().err and not (tmp_path / "f.npz").exists()
+    assert main([*fit, "1.5"]) == 2
+    assert "'1.5' is no variable, expected names or a share between 0 and 1" in (
+        capsys.readouterr().err
+    )
 
 
 def test_what_cannot_be_fitted_without_some_perturbations_is_refused(tmp_path, capsys):

@@ -196,6 +196,7 @@ def test_names_of_variables_name_no_files(tmp_path, monkeypatch):
         "fit.npz",
         "fit.json",
         "fit.edges.csv",
+        "fit.model.npz",
         "fit.graph.png",
         "fit.graph.pdf",
     }

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sdcd.cli._files import note
 from sdcd.cli._types import count
+from sdcd.errors import InputError
 
 
 def add_resample_options(parser: argparse.ArgumentParser) -> None:
@@ -15,11 +16,21 @@ def add_resample_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--resampling",
         choices=("half", "bootstrap"),
-        default="half",
         help="a part is half of each perturbation's rows (default), or as many as it has, drawn "
         "with replacement",
     )
-    add("--cores", type=count, default=1, metavar="N", help="parts at a time (default 1)")
+    add("--cores", type=count, metavar="N", help="parts at a time (default 1)")
+
+
+def refuse_without_resamples(options: argparse.Namespace) -> None:
+    """Refuse the options about resamples where there are none; else fill in their defaults."""
+    from sdcd.fits.resamples import HOW
+
+    for name in ("resampling", "cores"):
+        if options.resamples is None and getattr(options, name) is not None:
+            raise InputError(f"--{name}: says how parts are fitted, expected --resamples N too")
+    options.resampling = options.resampling or HOW[0]
+    options.cores = options.cores or 1
 
 
 def resample_outputs(out: Path) -> list[Path]:

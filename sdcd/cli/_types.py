@@ -37,14 +37,6 @@ def natural(text: str) -> int:
     return _integer(text, 0, "an integer not below 0")
 
 
-def share(text: str) -> float:
-    """A number between zero and one, neither included."""
-    number = positive(text)
-    if number >= 1:
-        raise argparse.ArgumentTypeError(f"{text!r}, expected a number between 0 and 1")
-    return number
-
-
 def _integer(text: str, least: int, expected: str) -> int:
     try:
         number = int(text)

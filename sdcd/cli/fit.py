@@ -1,20 +1,23 @@
 """``sdcd fit``: a graph from a data set or from a person's own table."""
 
 import argparse
+import contextlib
 import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 from sdcd.cli._files import Outputs, note, require_suffix, say
+from sdcd.cli._model import model_path, write_model
 from sdcd.cli._resamples import (
     add_resample_options,
+    refuse_without_resamples,
     require_resamples,
     resample_and_tell,
     resample_outputs,
 )
 from sdcd.cli._tables import ABOUT_TABLES, add_table_options, read_described, tell
-from sdcd.cli._types import count, natural, positive, setting, share
+from sdcd.cli._types import count, natural, positive, setting
 from sdcd.errors import DataError, InputError
 
 EDGE_ARRAYS = ("gain", "gain_se", "reversal", "reversal_se")
@@ -45,10 +48,13 @@ def add(command) -> None:
 
         written beside fit.npz (weights, adjacency, names):
           fit.json         method, status, reason, seconds, peak_rss_mb, params, versions, ...
-          fit.edges.csv    parent, child, weight, the strongest edge first; after pruning also gain
+          fit.edges.csv    parent, child, weight, the strongest edge first; with a model of the
+                           graph also slope: how the child's mean moves with the parent, in standard
+                           deviations, its sign that of the edge; after pruning also gain
                            and gain_se: how much the edge improves the prediction of its child;
                            after order search also reversal and reversal_se: the cost of reversing
                            the edge
+          fit.model.npz    the model of the graph, for 'sdcd evaluate', 'effects' and 'sample'
           fit.graph.png, fit.graph.pdf    a picture of the graph
 
         with --resamples also:
@@ -91,6 +97,11 @@ def add(command) -> None:
         help="report SDCD's progress on standard error (default: if it is a terminal)",
     )
     add("--no-picture", action="store_true", help="do not draw the graph")
+    add(
+        "--model",
+        action=argparse.BooleanOptionalAction,
+        help="fit the model of the graph too, if it is a DAG (default: for SDCD and its variants)",
+    )
     add = parser.add_argument_group("prior knowledge (for SDCD and its variants)").add_argument
     add("--forbid", metavar="FILE.csv", help="forbidden edges: columns parent, child")
     add("--require", metavar="FILE.csv", help="required edges: columns parent, child")
@@ -101,10 +112,10 @@ def add(command) -> None:
     )
     parser.add_argument(
         "--hold-out-targets",
-        type=share,
-        metavar="SHARE",
-        help="leave this share of the perturbations out of the fit, with that of the unperturbed "
-        "rows, and write fit.held_out.npz and fit.fitted_on.npz for 'sdcd evaluate'",
+        metavar="SHARE or NAME,...",
+        help="leave this share of the perturbations out of the fit, or those of these variables, "
+        "with as large a share of the unperturbed rows, and write fit.held_out.npz and "
+        "fit.fitted_on.npz for 'sdcd evaluate'",
     )
     add_resample_options(parser)
     add_table_options(parser)
@@ -120,6 +131,7 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
     from sdcd.methods.registry import method
 
     require_suffix(options.out, (".npz",))
+    refuse_without_resamples(options)
     out = Path(options.out)
     views = [out.with_suffix(".edges.csv")]
     if not options.no_picture:
@@ -128,8 +140,9 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
     files = {"forbid": options.forbid, "require": options.require, "tiers": options.tiers}
     known = [path for path in files.values() if path is not None]
     views += resample_outputs(out) if options.resamples else []
+    views += [model_path(out)] if options.model is not False else []
     parts = []
-    if options.hold_out_targets:
+    if options.hold_out_targets is not None:
         parts = [out.with_suffix(suffix) for suffix in PARTS]
         views += parts
     outputs.expect([out, out.with_suffix(".json"), *views, *logs], [options.file, *known])
@@ -157,6 +170,7 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
         if suffix_of(source) != ".npz" or options.standardise == "yes" or parts:
             data = Path(folder) / "data.npz"
             write_dataset(data, kept)
+        mean, sd = read.mean, read.sd
         del read, kept, held_out
         record = run_fit(
             data,
@@ -171,10 +185,17 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
             log=options.log,
             progress=sys.stderr.isatty() if options.progress is None else options.progress,
         )
+        slopes = None
+        model_path(out).unlink(missing_ok=True)
+        # Those that honour what is known beforehand are SDCD and its variants.
+        if chosen.knowledge if options.model is None else options.model:
+            slopes = write_model(out, data, mean, sd, seed=options.seed, threads=options.threads)
         agreed = resample_and_tell(options, record, out, data, settings)
     written = [out, out.with_suffix(".json")]
-    written += write_views(out, picture=not options.no_picture, frequencies=agreed.frequencies)
-    written += [*agreed.written, *parts]
+    written += write_views(
+        out, picture=not options.no_picture, frequencies=agreed.frequencies, slopes=slopes
+    )
+    written += [*([] if slopes is None else [model_path(out)]), *agreed.written, *parts]
     for failed in (record, agreed.record):
         if failed["status"] != "ok":
             note(f"sdcd: fit failed: {failed['status']}: {failed['reason']}")
@@ -190,7 +211,11 @@ def _without_targets(options: argparse.Namespace, dataset):
     from sdcd.data.checks import check_fittable
     from sdcd.data.evaluation import hold_out
 
-    rows, variables = hold_out(dataset.intervened, options.hold_out_targets, options.seed)
+    which = _targets(options.hold_out_targets, dataset)
+    try:
+        rows, variables = hold_out(dataset.intervened, which, options.seed)
+    except InputError as error:
+        raise InputError(f"{options.file}: {error}") from None
     names = ", ".join(dataset.names[j] for j in variables)
     kept, held_out = (
         replace(dataset, X=dataset.X[part], intervened=dataset.intervened[part])
@@ -206,7 +231,30 @@ def _without_targets(options: argparse.Namespace, dataset):
     return kept, held_out
 
 
-def write_views(fit: str | Path, *, picture: bool = True, frequencies=None) -> list[Path]:
+def _targets(text: str, dataset) -> float | list[int]:
+    """The share or the variables that --hold-out-targets says."""
+    from sdcd.parameters import closest
+
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < 1:
+            return float(text)
+    # A name may have a comma itself.
+    names = [text] if text in dataset.names else [name.strip() for name in text.split(",")]
+    for name in names:
+        where = f"--hold-out-targets: {name!r}"
+        if name not in dataset.names:
+            hint = closest(name, dataset.names)
+            raise InputError(
+                f"{where} is no variable{hint}, expected names or a share between 0 and 1"
+            )
+        if not dataset.intervened[:, dataset.names.index(name)].any():
+            raise InputError(f"{where} is not perturbed in any row, expected one that is")
+    return [dataset.names.index(name) for name in names]
+
+
+def write_views(
+    fit: str | Path, *, picture: bool = True, frequencies=None, slopes=None
+) -> list[Path]:
     """Write what a person looks at beside a fit: its edges by name, and a picture.
 
     Parameters
@@ -218,6 +266,8 @@ def write_views(fit: str | Path, *, picture: bool = True, frequencies=None) -> l
         Whether to draw. Without matplotlib nothing is drawn, and standard error says so.
     frequencies : sdcd.fits.resamples.Frequencies, optional
         Of the edges, to rank them by, and to be columns of their list.
+    slopes : float64 (d, d), optional
+        Of the edges, to be a column.
 
     Returns
     -------
@@ -236,7 +286,8 @@ def write_views(fit: str | Path, *, picture: bool = True, frequencies=None) -> l
     if graph is None:
         return []
     names = graph.arrays["names"].tolist()
-    more = {name: graph.arrays[name] for name in EDGE_ARRAYS if name in graph.arrays}
+    more = {} if slopes is None else {"slope": slopes}
+    more |= {name: graph.arrays[name] for name in EDGE_ARRAYS if name in graph.arrays}
     if frequencies is None:
         write_edges(edges, graph.adjacency, graph.weights, names, more)
     else:

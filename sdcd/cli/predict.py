@@ -5,15 +5,17 @@ import json
 from pathlib import Path
 
 from sdcd.cli._files import Outputs, note, require_suffix, say
+from sdcd.cli._model import model_path, read_model
 from sdcd.cli._tables import add_table_options, table_options
 from sdcd.cli._types import count, natural
 from sdcd.errors import InputError
 
 _ABOUT_MODELS = """\
-        The model of the graph is fitted to the data of --fitted-on, in a few seconds and in the
-        same way each time: a network for each variable that predicts it from its parents in the
-        graph (sdcd.estimator.generative). The graph must be a DAG, of whatever method. Data are
-        taken in their own units.
+        The model of the graph is a network for each variable that predicts it from its parents
+        (sdcd.estimator.generative). It is the one that 'sdcd fit' left beside the fit
+        (fit.model.npz); or it is fitted to the data of --fitted-on, in a few seconds and in the
+        same way each time. The graph must be a DAG, of whatever method. Data are taken in their
+        own units.
 """
 
 
@@ -26,8 +28,7 @@ def add(command) -> None:
         """\
         examples:
           sdcd evaluate fit.npz --data held_out.npz
-          sdcd evaluate fit.npz --data held_out.csv --fitted-on cells.csv \\
-              --perturbation-column guide
+          sdcd evaluate fit.npz --data held_out.csv --perturbation-column guide
 
         without any truth, for the graph and beside it for the empty, the complete and a random
         graph, and for the largest mean differences:
@@ -35,13 +36,13 @@ def add(command) -> None:
                                perturbed and where nothing is, in standard deviations of the latter
           edges_moved          the share of these edges whose child moves (Mann-Whitney, 5 %)
           false_omission_rate  the share of moved pairs among those without a path
-        null where there is no such pair. With --fitted-on also the log density of the held-out
+        null where there is no such pair. With a model also the log density of the held-out
         values, in nats, by variable and by perturbation.
 
 """
         + _ABOUT_MODELS,
     )
-    _add_common(parser, needed=False)
+    _add_common(parser)
     parser.add_argument("--data", required=True, metavar="FILE", help="the held-out data")
 
     parser = command(
@@ -50,7 +51,7 @@ def add(command) -> None:
         "Say how each variable's mean moves if another one is set.",
         """\
         example:
-          sdcd effects fit.npz --fitted-on data.npz -o effects.csv
+          sdcd effects fit.npz -o effects.csv
 
         effects.csv has a row for each ordered pair with a path: variable, set_to, child, shift,
         shift_se. Each variable is set to one standard deviation above its mean. shift_se is the
@@ -59,7 +60,7 @@ def add(command) -> None:
 """
         + _ABOUT_MODELS,
     )
-    _add_common(parser, needed=True)
+    _add_common(parser)
     parser.add_argument("-n", type=count, default=4000, help="draws (default 4000)")
     parser.add_argument("-o", "--out", required=True, metavar="FILE.csv", help="the file to write")
 
@@ -69,12 +70,12 @@ def add(command) -> None:
         "Draw rows from the model of a graph, also under interventions.",
         """\
         example:
-          sdcd sample fit.npz --fitted-on data.npz --do X3=2.5 -n 500 -o rows.csv
+          sdcd sample fit.npz --do X3=2.5 -n 500 -o rows.csv
 
 """
         + _ABOUT_MODELS,
     )
-    _add_common(parser, needed=True)
+    _add_common(parser)
     parser.add_argument(
         "--do",
         action="append",
@@ -86,12 +87,16 @@ def add(command) -> None:
     parser.add_argument("-o", "--out", required=True, metavar="FILE.csv", help="the file to write")
 
 
-def _add_common(parser, *, needed: bool) -> None:
-    """The fit, what it was made from, and how tables are read: ``needed``, with a model."""
+def _add_common(parser) -> None:
+    """The fit, what it was made from, and how tables are read."""
     add = parser.add_argument
     add("fit", metavar="FIT.npz", help="a fit written by 'sdcd fit'")
-    add("--fitted-on", required=needed, metavar="FILE", help="the data the fit was made from")
-    add("--seed", type=natural, default=0, help="of the model and of draws (default 0)")
+    add(
+        "--fitted-on",
+        metavar="FILE",
+        help="fit the model to these data, those of the fit (default: take fit.model.npz)",
+    )
+    add("--seed", type=natural, default=0, help="of draws, and of a model fitted here (default 0)")
     add_table_options(parser)
     parser.set_defaults(standardise="no")
 
@@ -107,8 +112,10 @@ def _evaluate(options: argparse.Namespace, outputs: Outputs) -> int:
     found = {"without_truth": beside(graph, moved, seed=options.seed)}
     if moved.left_out:
         note(f"{moved.left_out} perturbations were not looked at, to end in reasonable time")
-    if options.fitted_on:
-        model = _model(options, graph, names)
+    model = _model(options, graph, names)
+    if model is None:
+        note(f"no log density: {_no_model(options, graph)}")
+    else:
         density = model.log_density(held_out.X, held_out.intervened)
         with np.errstate(invalid="ignore"):
             counts = np.isfinite(density).sum(axis=0)
@@ -132,7 +139,7 @@ def _effects(options: argparse.Namespace, outputs: Outputs) -> int:
 
     _expect_table(options, outputs)
     graph, names = _graph(options.fit)
-    found = _model(options, graph, names).effects(n=options.n, seed=options.seed)
+    found = _needed_model(options, graph, names).effects(n=options.n, seed=options.seed)
     i, j = np.nonzero((found.shift != 0) & ~np.eye(len(names), dtype=bool))
     table = pd.DataFrame(
         {
@@ -159,7 +166,7 @@ def _sample(options: argparse.Namespace, outputs: Outputs) -> int:
     do = dict(_assignment(text) for text in options.do)
     if len(do) < len(options.do):
         raise InputError("--do: a variable is set twice")
-    rows = _model(options, graph, names).sample(options.n, do, options.seed)
+    rows = _needed_model(options, graph, names).sample(options.n, do, options.seed)
     with atomic_path(options.out) as temporary:
         pd.DataFrame(rows, columns=list(names)).to_csv(temporary, index=False, lineterminator="\n")
     say(str(options.out))
@@ -168,7 +175,8 @@ def _sample(options: argparse.Namespace, outputs: Outputs) -> int:
 
 def _expect_table(options: argparse.Namespace, outputs: Outputs) -> None:
     require_suffix(options.out, (".csv",))
-    outputs.expect([options.out], [options.fit, options.fitted_on])
+    inputs = [options.fit, options.fitted_on or model_path(options.fit)]
+    outputs.expect([options.out], inputs)
 
 
 def _assignment(text: str) -> tuple[str, float]:
@@ -212,9 +220,35 @@ def _read(options: argparse.Namespace, path, names: tuple[str, ...]):
     return Dataset(dataset.X[:, columns], dataset.intervened[:, columns], names)
 
 
+def _needed_model(options: argparse.Namespace, graph, names):
+    from sdcd.data.own_data import TableOptions
+
+    reads = table_options(options) != TableOptions() or options.standardise != "no"
+    if reads and options.fitted_on is None:
+        raise InputError("options about reading a table, expected one to read: --fitted-on")
+    model = _model(options, graph, names)
+    if model is None:
+        raise InputError(_no_model(options, graph))
+    return model
+
+
+def _no_model(options: argparse.Namespace, graph) -> str:
+    from sdcd.graphs import is_acyclic
+
+    if not is_acyclic(graph):
+        return f"{options.fit}: the graph has a cycle, expected a DAG, which alone has a model"
+    return (
+        f"{options.fit}: no model beside it ({model_path(options.fit)}), expected a fit made with "
+        "--model, or its data (--fitted-on)"
+    )
+
+
 def _model(options: argparse.Namespace, graph, names):
+    """The model fitted to --fitted-on, else the one beside the fit, if there is one."""
     from sdcd.estimator.generative import fit_generative
 
+    if options.fitted_on is None:
+        return read_model(options.fit, graph, names)
     data = _read(options, options.fitted_on, names)
     try:
         return fit_generative(graph, data.X, data.intervened, names=names, seed=options.seed)

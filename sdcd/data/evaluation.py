@@ -15,7 +15,7 @@ without a path, the empty one no edge, so that each of the two can be had for no
 to be read together and beside graphs of the same size.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -198,15 +198,18 @@ def by_perturbation(
     return found
 
 
-def hold_out(intervened: np.ndarray, share: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def hold_out(
+    intervened: np.ndarray, which: float | Sequence[int], seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """Whole perturbations to hold out, and as large a share of the unperturbed rows.
 
     Parameters
     ----------
     intervened : bool (n, d)
         Which values an intervention set.
-    share : float
-        Of the perturbed variables, above 0 and below 1; at least one variable, and not all.
+    which : float or sequence of int
+        The share of the perturbed variables, above 0 and below 1 (of them at least one, and not
+        all), or the variables themselves.
     seed : int, default 0
         Of the choice.
 
@@ -220,7 +223,7 @@ def hold_out(intervened: np.ndarray, share: float, seed: int = 0) -> tuple[np.nd
     Raises
     ------
     InputError
-        With fewer than two perturbed variables.
+        With fewer than two perturbed variables, or if none is left.
     """
     perturbed = np.flatnonzero(intervened.any(axis=0))
     if len(perturbed) < 2:
@@ -228,8 +231,17 @@ def hold_out(intervened: np.ndarray, share: float, seed: int = 0) -> tuple[np.nd
             f"{len(perturbed)} perturbed variables, expected at least 2 to hold some of them out"
         )
     rng = np.random.default_rng(seed)
-    number = min(max(1, round(share * len(perturbed))), len(perturbed) - 1)
-    variables = np.sort(rng.choice(perturbed, size=number, replace=False))
+    if isinstance(which, float):
+        share = which
+        number = min(max(1, round(share * len(perturbed))), len(perturbed) - 1)
+        variables = np.sort(rng.choice(perturbed, size=number, replace=False))
+    else:
+        variables = np.unique(np.asarray(which, dtype=np.int64))
+        share = np.isin(perturbed, variables).mean()
+        if share == 1:
+            raise InputError(
+                f"all {len(perturbed)} perturbed variables, expected one to be left for the fit"
+            )
     rows = intervened[:, variables].any(axis=1)
     control = np.flatnonzero(~intervened.any(axis=1))
     rows[rng.choice(control, size=round(share * len(control)), replace=False)] = True

@@ -203,8 +203,12 @@ class GenerativeModel:
             If a variable is unknown, a value not finite, or n or seed not an integer in range.
         """
         n = checked("sample", "n", n, integer(1))
-        values = self._do(do or {})
-        return self._draw(self._noise(n, seed), values) * self.sd + self.mean
+        do = do or {}
+        values = self._do(do)
+        rows = self._draw(self._noise(n, seed), values) * self.sd + self.mean
+        for key, value in do.items():
+            rows[:, self._column(key)] = value
+        return rows
 
     def effects(
         self,
