@@ -57,6 +57,17 @@ def test_a_method_that_failed_somewhere_is_not_the_first():
     assert table.loc["b", "leads"]
 
 
+def test_who_was_run_on_fewer_data_sets_is_first_only_if_ahead_beyond_doubt():
+    shds = {"a": [40, 50, 45, 52], "b": [20, 31, 24], "c": [39, 50, 41], "e": [10], "f": [44, 70]}
+    table = by_method(standings(runs_of(shds)))
+    # c's rank is lower than a's and e has the lowest, but neither is known to be ahead of a.
+    assert list(table.index) == ["b", "c", "a", "f", "e"]
+    assert table["behind"].to_dict() == {"b": 0, "c": 55 / 3, "a": 20, "f": 31.5, "e": -10}
+    assert table["leads"].to_dict() == {"b": True, "c": False, "a": False, "f": True, "e": False}
+    shds["b"] = [20, 31, 24, None]
+    assert by_method(standings(runs_of(shds))).loc["a", "behind"] == 0
+
+
 def test_kinds_of_data_stand_apart():
     runs = pd.concat([runs_of({"a": [1, 2]}), runs_of({"a": [3, 4]}, d=50)], ignore_index=True)
     assert standings(runs)["shd"].tolist() == [1.5, 3.5]
@@ -68,10 +79,11 @@ def test_the_table_marks_who_leads_and_who_failed(kind, tmp_path):
     table, shown = make(f"rivals_{kind}", runs)
     assert tuple(table.columns) == COLUMNS
     assert [keys for keys, _ in shown.rows] == [
-        ("d = 20, s = 4, fraction 0.5", name) for name in ("SDCD", "b", "c (2)")
+        ("d = 20, s = 4, fraction 0.5", name) for name in ("SDCD", "b", "c")
     ]
-    assert {row for row, _ in shown.best} == {0, 1}
-    assert [entries[1][""] for _, entries in shown.rows][:2] == ["first", "0.7 [-0.8, 2.1]"]
+    assert shown.best == {(0, 1), (1, 1)}
+    assert [entries[0][""] for _, entries in shown.rows] == ["3", "3", "2, 1 failed"]
+    assert [entries[2][""] for _, entries in shown.rows][:2] == ["first", "0.7 [-0.8, 2.1]"]
     assert shown.notes[0].endswith("it. d = 20, s = 4, fraction 0.5: SDCD, b.")
     assert (table["rank_low"] >= 1).all() and (table["rank_high"] <= 3).all()
     text = layout.write(table, shown, tmp_path / "t")[1].read_text()

@@ -9,7 +9,7 @@ MEANS = ("shd", "shd_cpdag", "aid", "average_precision", "seconds")
 """What is averaged beside the ranks."""
 
 COLUMNS = (
-    *(*SETTING, "method", "n_datasets", "n", *MEANS, "rank", "rank_low", "rank_high"),
+    *(*SETTING, "method", "n_datasets", "n", "n_failed", *MEANS, "rank", "rank_low", "rank_high"),
     *("shortened", "behind", "behind_low", "behind_high", "leads"),
 )
 """Columns of :func:`standings`."""
@@ -18,11 +18,13 @@ COLUMNS = (
 def standings(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
     """Every method's rank on each kind of data set, and how far it is behind the first.
 
-    On each data set the methods are ranked by ``metric``, the lowest first, equals sharing the mean
-    of their ranks; a failed fit is behind all that finished. First is the method with the lowest
-    mean rank. Another leads with it if, on the data sets that both finished, the 95 % interval of
-    the mean difference of the two (Student's t, paired) does not lie above 0. With fewer than two
-    data sets there is no interval, and nobody leads.
+    On each data set the methods that were run on it are ranked by ``metric``, the lowest first,
+    equals sharing the mean of their ranks; a failed fit is behind all that finished. First is the
+    method with the lowest mean rank of those that finished the most data sets, unless one that
+    never failed is ahead of it: on the data sets that both finished, the 95 % interval of the mean
+    difference of the two (Student's t, paired) lies below 0. A method leads with the first if its
+    interval does not lie above 0. With fewer than two data sets there is no interval, and nobody
+    leads.
 
     Parameters
     ----------
@@ -34,9 +36,10 @@ def standings(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row for each kind of data set and method, in order of the rank; columns :data:`COLUMNS`:
-        ``n`` is the number of data sets that the method finished of ``n_datasets``, the means
-        :data:`MEANS` are over these (NaN where the method has none), ``rank_low`` and ``rank_high``
+        One row for each kind of data set and method, in order of the rank, those on a single data
+        set last; columns :data:`COLUMNS`: ``n`` is the number of data sets that the method finished
+        of ``n_datasets``, ``n_failed`` on how many it failed, the means :data:`MEANS` are over
+        those it finished (NaN where the method has none), ``rank_low`` and ``rank_high``
         the 95 % interval of the mean ``rank``, within the ranks that there are, ``behind`` the
         mean difference to the first with its interval.
     """
@@ -58,6 +61,7 @@ def standings(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
                     "method": method,
                     "n_datasets": cell["seed"].nunique(),
                     "n": int(of_method[metric].count()),
+                    "n_failed": int((of_method["status"] != "ok").sum()),
                     **of_method[list(MEANS)].mean().to_dict(),
                     "rank": rank,
                     "rank_low": np.clip(rank - half, 1, cell["method"].nunique()),
@@ -65,22 +69,36 @@ def standings(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
                     "shortened": "; ".join(filter(None, dict.fromkeys(of_method["shortened"]))),
                 }
             )
-        table = pd.DataFrame(rows).sort_values(["rank", "method"], ignore_index=True)
-        found.append(_behind_the_first(table, cell, metric))
+        table = pd.DataFrame(rows)
+        table["_single"] = (table["n"] < 2) & (table["n_datasets"] > 1)
+        table = table.sort_values(["_single", "rank", "method"], ignore_index=True)
+        found.append(_behind_the_first(table.drop(columns="_single"), cell, metric))
     if not found:
         return pd.DataFrame(columns=list(COLUMNS))
     return pd.concat(found, ignore_index=True)
 
 
 def _behind_the_first(table: pd.DataFrame, cell: pd.DataFrame, metric: str) -> pd.DataFrame:
-    # A method that was run on fewer data sets has ranks among fewer; it can lead, not be first.
-    complete = table[table["n"] == table["n"].max()]
-    first = complete["method"].iloc[0]
-    behind = np.full((len(table), 3), np.nan)
-    for index, method in enumerate(table["method"]):
-        pairs = pair_methods(cell.drop(columns="_rank"), method, first, metric)["difference"]
-        half = float(half_width(pairs.std(), len(pairs)))
-        behind[index] = pairs.mean(), pairs.mean() - half, pairs.mean() + half
-    table[["behind", "behind_low", "behind_high"]] = behind
+    cell, table = cell.drop(columns="_rank"), table.set_index("method")
+    first, before = table["n"].idxmax(), []
+    while True:
+        behind = _behind(table.index, cell, first, metric)
+        before.append(first)
+        # Ranks of methods that were run on other data sets do not compare; differences do.
+        rivals = table.index[(table["n_failed"] == 0) & ~table.index.isin(before)]
+        ahead = behind.loc[rivals, "behind_high"]
+        if not (ahead < 0).any():
+            break
+        first = ahead.idxmin()
+    table = table.join(behind).reset_index()[[*COLUMNS[:-1]]]
     table["leads"] = table["behind_low"] <= 0
     return table
+
+
+def _behind(methods: pd.Index, cell: pd.DataFrame, first: str, metric: str) -> pd.DataFrame:
+    rows = []
+    for method in methods:
+        pairs = pair_methods(cell, method, first, metric)["difference"]
+        half = float(half_width(pairs.std(), len(pairs)))
+        rows.append((pairs.mean(), pairs.mean() - half, pairs.mean() + half))
+    return pd.DataFrame(rows, methods, ["behind", "behind_low", "behind_high"])

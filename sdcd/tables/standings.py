@@ -15,6 +15,10 @@ COLUMNS = {
 """Means that are shown: heading and format."""
 
 
+RANK = 1
+"""The column of ranks."""
+
+
 def make(runs: pd.DataFrame, *, caption: str) -> tuple[pd.DataFrame, Layout]:
     """The standings as numbers (:func:`sdcd.runs.standings.standings`) and as printed.
 
@@ -26,28 +30,27 @@ def make(runs: pd.DataFrame, *, caption: str) -> tuple[pd.DataFrame, Layout]:
 
 def layout(table: pd.DataFrame, caption: str) -> Layout:
     """What :func:`sdcd.runs.standings.standings` returns, a row for each method."""
-    headings = ["rank", "behind in SHD", *(heading for heading, _ in COLUMNS.values())]
+    headings = ["n", "rank", "behind", *(heading for heading, _ in COLUMNS.values())]
     rows, best, notes, firsts = [], set(), {}, {}
     for index, row in enumerate(table.to_dict("records")):
+        is_first = row["behind_low"] == row["behind_high"] == 0
         leaders = firsts.setdefault(_kind(row), [])
-        is_first = row["behind"] == 0 and not leaders
-        entries = [_with_interval(row, "rank")]
+        entries = [str(row["n"]) + (f", {row['n_failed']} failed" if row["n_failed"] else "")]
+        entries.append(_with_interval(row, "rank"))
         entries.append("first" if is_first else _with_interval(row, "behind"))
         entries += [_number(row[key], text) for key, (_, text) in COLUMNS.items()]
-        # Who was not run on every data set, or failed on some, is marked by how many count.
-        method = row["method"] + ("" if row["n"] == row["n_datasets"] else f" ({row['n']})")
-        rows.append(((_kind(row), method), [{"": text} for text in entries]))
+        rows.append(((_kind(row), row["method"]), [{"": text} for text in entries]))
         if row["leads"]:
-            best.add((index, 0))
+            best.add((index, RANK))
             leaders.append(row["method"])
         if row["shortened"]:
             notes.setdefault(row["shortened"], []).append(row["method"])
-    kinds = table.groupby(["d", "s", "fraction", "mechanism"])["n_datasets"].first()
-    counts = ", ".join(str(n) for n in sorted(set(kinds))) or "0"
+    counts = ", ".join(str(n) for n in sorted(set(table["n_datasets"]))) or "0"
     texts = [
-        f"Over {counts} data sets of each kind; in brackets, if fewer, on how many a method "
-        "finished. Rank by SHD, a failed fit last, and mean difference in SHD to the first; both "
-        "with their 95 % intervals (Student's t; differences paired by data set).",
+        f"{counts} data sets of each kind; n: on how many of them a method finished. Rank: mean rank "
+        "by SHD among the methods that were run on a data set, a failed fit last. Behind: mean "
+        "difference in SHD to the first, paired by data set, so that it holds too for who was run "
+        "on fewer. Both with their 95 % intervals (Student's t); on one data set there is none.",
         "Bold: the first, and who cannot be told from it, as the interval of the difference does "
         "not lie above 0. Several bold ranks are no winner; over few data sets intervals are wide.",
         "AID: share of the pairs of variables for which the graph is wrong about how an effect is "
