@@ -86,7 +86,11 @@ def results(tmp_path):
         "machine": {"cpu": "a processor"},
         "diagnostics": {},
     }
-    fits = [fit, {**fit, "seconds": 9.0, "peak_rss_mb": 95.7}]
+    # One that waited for a core, and one whose imports took longer than the fit.
+    fits = [
+        {**fit, "seconds": 20.0, "processor_seconds": 7.0},
+        {**fit, "seconds": 9.0, "processor_seconds": 11.0, "peak_rss_mb": 95.7},
+    ]
     for change in (
         {"status": "timeout"},
         {"threads": 2},

@@ -176,6 +176,7 @@ def test_a_fit_is_written_with_its_record(tmp_path):
     assert record["code"] == code_of(method("toy"))
     assert abs(datetime.now(UTC) - datetime.fromisoformat(record["finished"])).seconds < 60
     assert 10 < record["peak_rss_mb"] < 1000 and 0 <= record["seconds"] < 5
+    assert 0.05 < record["processor_seconds"] < 30
     graph, loaded = load_fit(tmp_path / "fit.npz")
     assert loaded == record
     assert graph.adjacency.dtype == np.int8 and graph.adjacency.sum() == 2

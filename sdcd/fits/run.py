@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from sdcd.errors import InputError
 from sdcd.files import read_json, read_npz, write_json, write_npz
@@ -85,7 +86,8 @@ def run_fit(
     -------
     dict
         The record, as written: ``method``, ``status``, ``reason``, ``seconds`` (from data loaded to
-        graph returned, or to the end of the process), ``peak_rss_mb``, ``seed``, ``params``,
+        graph returned, or to the end of the process), ``processor_seconds`` (of this call's
+        process, its imports and reading the data included), ``peak_rss_mb``, ``seed``, ``params``,
         ``data`` {``name``, ``sha256``} of the file, ``code`` {``fingerprint``, ``commit``} (see
         :func:`sdcd.fits.provenance.code_of`), ``finished`` (UTC), ``versions``, ``machine``,
         ``threads``, ``n_rows``, ``n_variables``, ``limits``, ``diagnostics``, for a method with
@@ -141,6 +143,7 @@ def run_fit(
     code = code_of(chosen, settings or {})
     parts = [_part_record(path) for path in first_stage]
     end = _failed_part(job["first_stage"], parts)
+    processor = -_processor_seconds()
     if end is None:
         end = run_child(
             job,
@@ -156,6 +159,7 @@ def run_fit(
         "status": answer["status"],
         "reason": answer["reason"],
         "seconds": round(answer["seconds"], 4),
+        "processor_seconds": round(processor + _processor_seconds(), 2),
         "peak_rss_mb": round(max(end.peak_mb, answer.get("peak_rss_mb", 0.0)), 1),
         "seed": seed,
         "params": params,
@@ -190,6 +194,12 @@ def run_fit(
     write_npz(out, **arrays)
     write_json(out.with_suffix(".json"), record)
     return record
+
+
+def _processor_seconds() -> float:
+    """Of all processes that this one started and that have ended."""
+    used = psutil.Process().cpu_times()
+    return used.children_user + used.children_system
 
 
 def _part_record(path: str | Path) -> dict:
