@@ -40,14 +40,16 @@ def deal():
 
 
 STAND_IN = """
-# Takes and returns what the documentation of inspre says; without a penalty, the effects are found
-# from the inverse of the total effects in closed form. The first and last penalty are of no use.
+# Takes, refuses and returns what inspre does by its documentation and source; without a penalty,
+# the effects are found from the inverse of the total effects in closed form. The first and last
+# penalty are of no use.
 fit_inspre_from_X <- function(X, targets, max_med_ratio = NULL, filter = TRUE, rho = 100,
                               cv_folds = 0, verbose = 1, ncores = 1, DAG = FALSE) {
   stopifnot(is.matrix(X), is.numeric(X), length(targets) == nrow(X), is.character(targets))
   stopifnot(all(targets %in% c("control", colnames(X))), make.names(colnames(X)) == colnames(X))
   control <- X[targets == "control", ]
   stopifnot(abs(colMeans(control)) < 1e-6, abs(apply(control, 2, sd) - 1) < 1e-6)
+  if (cv_folds > 0 && !all(colnames(X) %in% targets)) stop("non-conformable arrays")
   X <- X[, intersect(targets, colnames(X))]
   R <- t(sapply(colnames(X), function(v) {
     shift <- colSums(X[targets == v, ])
