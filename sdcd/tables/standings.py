@@ -47,10 +47,11 @@ def layout(table: pd.DataFrame, caption: str) -> Layout:
             notes.setdefault(row["shortened"], []).append(row["method"])
     counts = ", ".join(str(n) for n in sorted(set(table["n_datasets"]))) or "0"
     texts = [
-        f"{counts} data sets of each kind; n: on how many of them a method finished. Rank: mean rank "
-        "by SHD among the methods that were run on a data set, a failed fit last. Behind: mean "
-        "difference in SHD to the first, paired by data set, so that it holds too for who was run "
-        "on fewer. Both with their 95 % intervals (Student's t); on one data set there is none.",
+        f"{counts} data sets of each kind; n: on how many of them a method finished. Rank: mean "
+        "rank by SHD among the methods that were run on a data set, a failed fit last. Behind: "
+        "mean difference in SHD to the first, paired by data set, so that it holds too for who was "
+        "run on fewer. Both with their 95 % intervals (Student's t); on one data set there is "
+        "none.",
         "Bold: the first, and who cannot be told from it, as the interval of the difference does "
         "not lie above 0. Several bold ranks are no winner; over few data sets intervals are wide.",
         "AID: share of the pairs of variables for which the graph is wrong about how an effect is "
