@@ -1,5 +1,7 @@
 """dotears: its loss from the formula, its answer in closed form, and what NOTEARS gets wrong."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -87,6 +89,38 @@ def test_without_a_penalty_it_is_least_squares_over_the_regimes():
         squares += np.mean(x[:, 0] ** 2)
     assert graph.adjacency.tolist() == [[0, 1], [0, 0]]
     assert graph.weights[0, 1] == pytest.approx(cross / squares, rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_finds_the_best_graph_of_all_orders(seed):
+    from sklearn.linear_model import Lasso
+
+    random = np.random.default_rng(seed)
+    W = np.triu(random.uniform(0.4, 0.9, (4, 4)) * random.choice([-1, 0, 1], (4, 4)), 1)
+    order = random.permutation(4)
+    X, intervened = interventions(W[np.ix_(order, order)], random.uniform(0.5, 1.5, 4), 200, seed)
+    regimes = [X[200 * k : 200 * (k + 1)].astype(np.float64) for k in range(5)]
+    regimes = [x - x.mean(axis=0) for x in regimes]
+
+    def least(order):
+        """Objective and weights of the complete graph of an order, child by child."""
+        objective, found = 0.0, np.zeros((4, 4))
+        for k, child in enumerate(order):
+            # Rows of the regimes that leave the child alone, by their weights in the loss.
+            x = np.concatenate([x for target, x in enumerate(regimes, -1) if target != child])
+            x /= np.sqrt(5 * 200) * regimes[child + 1][:, child].std()
+            parents = list(order[:k])
+            if parents:
+                model = Lasso(0.1 / len(x), fit_intercept=False, tol=1e-10, max_iter=10_000)
+                found[parents, child] = model.fit(x[:, parents], x[:, child]).coef_
+            left = x[:, child] - x @ found[:, child]
+            objective += 0.5 * left @ left + 0.1 * np.abs(found[:, child]).sum()
+        return objective, found
+
+    results = [least(order) for order in itertools.permutations(range(4))]
+    best = min(results, key=lambda result: result[0])[1]
+    weights = fit("dotears", X, intervened).weights
+    np.testing.assert_allclose(weights, np.abs(best), atol=0.02)
 
 
 def test_the_order_of_rows_does_not_matter():
