@@ -160,7 +160,7 @@ def _judge_cell(printed, ours, twins, log) -> dict:
         if not failed:
             return _untested("not run", "Our runs have no SHD.")
         return _untested(
-            "not reproduced", f"The paper has a value; every run of ours failed ({failed})."
+            "not reproduced", f"The paper has a value; all our runs failed ({failed})."
         )
     result = _compare(printed, finished, twins, log)
     notes = []
@@ -174,10 +174,9 @@ def _judge_cell(printed, ours, twins, log) -> dict:
     else:
         result["verdict"] = ""
     if failed:
-        verb = "is" if len(finished) == 1 else "are"
         notes.append(
-            f"{failed} of {len(tried)} runs failed; what is judged {verb} the {len(finished)} that "
-            "ended."
+            f"{failed} of {len(tried)} runs failed; the verdict rests on the {len(finished)} that "
+            "finished."
         )
     if len(tried) < len(ours):
         notes.append(f"{len(ours) - len(tried)} shortened or impossible runs were left out.")
@@ -245,21 +244,24 @@ def _judge_shortened(printed, ours, twins, log) -> dict:
     """No run counts: the difference is shown where there is one, without a verdict."""
     finished = _finished(ours)
     if not (ours["shortened"] != "").any():
-        return _untested("not run", "The method's software or weights were not available.")
+        return _untested("not run", f"Could not be run here: {_reasons(ours)}")
     if not len(finished) or printed["status"] == "failed":
-        return _untested("not run", "Every run of ours was shortened.")
+        return _untested("not run", "All our runs were shortened.")
     shown = _compare(printed, finished, twins, log)
     kept = ("margin", "estimate", "low", "high", "effect_size")
-    note = "Every run of ours was shortened: the difference is shown, not judged."
+    note = "All our runs were shortened: the difference is shown, not judged."
     return _untested("not run", note) | {name: shown[name] for name in kept}
+
+
+def _reasons(runs: pd.DataFrame) -> str:
+    return "; ".join(dict.fromkeys(text for text in runs["reason"] if text))
 
 
 def _judge_failure(tried, finished) -> dict:
     if not len(finished):
-        reasons = "; ".join(dict.fromkeys(text for text in tried["reason"] if text))
-        return _untested("reproduced", f"Failed in the paper and here: {reasons}")
+        return _untested("reproduced", f"Failed in the paper and here: {_reasons(tried)}")
     if len(finished) == len(tried):
-        return _untested("not reproduced", "NA in the paper; every run of ours finished.")
+        return _untested("not reproduced", "NA in the paper; all our runs finished.")
     return _untested(
         "inconclusive", f"NA in the paper; {len(finished)} of our {len(tried)} runs finished."
     )

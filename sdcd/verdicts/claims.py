@@ -137,10 +137,10 @@ def _judge_claim(claim: Claim, runs: Mapping[str, pd.DataFrame]) -> dict:
     }
     data, shortened = _data_of(claim, runs)
     if data is None:
-        return row | {"note": "Nothing was run for it."}
+        return row | {"note": "There are no runs for it."}
     outcome = TESTS[claim.test](data)
     if not outcome.evaluated:
-        note = outcome.note or "None of our runs can judge it."
+        note = outcome.note or "None of our runs can decide it."
         return row | {"note": f"{note} {shortened}".strip()}
     notes = [outcome.note, _failures(data), shortened]
     if outcome.evaluated < outcome.expected:

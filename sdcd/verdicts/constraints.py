@@ -41,7 +41,7 @@ def unstable(data: Data) -> Outcome:
 
 
 def escapes(data: Data) -> Outcome:
-    """On a cycle the constraint ceases to be defined at the scale ``threshold``."""
+    """On a cycle the constraint stops being defined at the scale ``threshold``."""
     growths, expected = _growths(data)
     ends = [g.domain_end for g in growths.values()]
     if not ends:
@@ -53,7 +53,7 @@ def escapes(data: Data) -> Outcome:
         supported=holds,
         refuted=not holds,
         estimate=math.nan if None in ends else max(ends),
-        note="Estimate: the scale at which it ceases to be defined.",
+        note="Estimate: the scale at which it stops being defined.",
     )
 
 

@@ -149,7 +149,7 @@ def _unstable(claim: Claim) -> str:
 def _escapes(claim: Claim) -> str:
     return (
         f"on a cycle of {_sizes(claim)} nodes {_constraint(claim)} is defined at all scales, or "
-        f"ceases to be elsewhere than at {claim.threshold:g}"
+        f"stops being defined somewhere other than at {claim.threshold:g}"
     )
 
 

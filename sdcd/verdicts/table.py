@@ -95,7 +95,7 @@ def margin_sentence(verdicts: pd.DataFrame) -> str:
         "The margin of a cell, one standard deviation between data sets, is generous where the "
         "test is paired: two runs on the same data differ by much less than two data sets do. "
         f"Of {counts['reproduced']} reproduced cells with a value ({counts['paired']} of them "
-        f"paired), {counts['half_margin']} are so within half a standard deviation as well."
+        f"paired), {counts['half_margin']} also pass with half a standard deviation."
     )
 
 
