@@ -82,6 +82,10 @@ FAULTS = [
         {"methods": ["NOTEARS"], "perturbation_column": "guide"},
         "mine.methods: found 'NOTEARS', which takes no data with interventions",
     ),
+    (
+        {"methods": ["SDCD", "GIES"], "tiers": "t.csv"},
+        "mine.methods: found 'GIES', which cannot honour forbidden or required edges or tiers",
+    ),
     ({"perturbation_colum": "g"}, "mine.perturbation_colum: unknown (did you mean 'perturbation_c"),
     ({"seeds": 0}, "mine.seeds: found 0, expected how many seeds"),
     ({"resamples": -1}, "mine.resamples: found -1, expected a number of resamples"),
@@ -132,6 +136,9 @@ def test_files_are_looked_at_before_anything_is_planned(tmp_path):
     )
     assert refused(data=path, truth="no.csv") == "truth: no.csv: no such file"
     assert "expected a .csv of edges" in refused(data=path, truth="edges.txt")
+    sdcd = {"data": path, "methods": ["SDCD"]}
+    assert refused(**sdcd, forbid="no.csv") == "forbid: no.csv: no such file"
+    assert "expected a .csv of variables and tiers" in refused(**sdcd, tiers="tiers.txt")
     (tmp_path / "empty.csv").touch()
     assert "empty file" in refused(data=str(tmp_path / "empty.csv"))
     (tmp_path / "x.h5ad").write_text("no HDF5")
@@ -306,6 +313,30 @@ def test_the_page_and_its_tables(ran):
     record = json.loads((clone / "results/own/fits/mine/resample1/GIES.json").read_text())
     # Half of the rows of each perturbation.
     assert (record["n_rows"], record["data"]["name"]) == (75, "mine.npz")
+
+
+@pytest.mark.workflow
+@pytest.mark.slow
+def test_what_is_known_beforehand_holds_and_a_change_reruns_the_fits(ran):
+    clone, _ = ran
+    (clone / "no.csv").write_text("parent,child\na,b\n")
+    (clone / "must.csv").write_text("parent,child\na,c\n")
+    short = {"SDCD-pruned": {"settings": {"epochs_1": 5, "epochs_2": 5}}}
+    content = {"methods": ["SDCD-pruned"], "method_options": short, "resamples": 0}
+    configure(clone, **content, forbid="no.csv", require="must.csv")
+    snakemake(clone, *MINE)
+    fit = clone / "results/own/fits/mine/seed0/SDCD-pruned"
+    assert np.load(f"{fit}.npz")["adjacency"][0].tolist() == [0, 0, 1]
+    params = json.loads(fit.with_suffix(".json").read_text())["params"]
+    assert params["knowledge"] == {"forbid": [["a", "b"]], "require": [["a", "c"]]}
+    page = (clone / "results/own/mine/report.html").read_text()
+    assert "forbidden edges from <code>no.csv</code>, required edges from" in page
+    assert planned_own(clone) == set()
+    made = {"fits/mine/seed0/SDCD-pruned.npz", "mine/report.html"}
+    configure(clone, **content, require="must.csv")
+    assert planned_own(clone) == {"knowledge/mine.json", *made}
+    configure(clone, **content)
+    assert planned_own(clone) == made
 
 
 @pytest.mark.workflow

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from sdcd.data.knowledge import KEYS
 from sdcd.data.look import Look, look
 from sdcd.data.own_data import TableOptions
 from sdcd.errors import InputError
@@ -41,6 +42,8 @@ class OwnStudy:
         Fields of :class:`~sdcd.data.own_data.TableOptions`, and ``standardise``, where given.
     truth : str or None
         A list of edges that the graphs are compared with.
+    knowledge : dict of str to str
+        Files that say what is known beforehand, by :data:`sdcd.data.knowledge.KEYS`.
     seeds : list of int
         Of the methods, on all rows.
     resamples : int
@@ -53,6 +56,7 @@ class OwnStudy:
     data: str
     reading: Mapping[str, object]
     truth: str | None
+    knowledge: Mapping[str, str]
     seeds: list[int]
     resamples: int
     methods: Mapping[str, MethodPlan]
@@ -110,6 +114,9 @@ def own_studies(config: Mapping[str, object], schema: Mapping[str, object]) -> d
             raise InputError(f"config key {where}.methods: no method, expected one or more")
         if content.get("perturbation_column") is not None:
             _require_interventional(names, f"{where}.methods", kinds)
+        known = {key: content[key] for key in KEYS if key in content}
+        if known:
+            _require_knowledge(names, f"{where}.methods")
         plans = {method: method_plan(config, content, where, method) for method in names}
         without_gpu = config["gpu"] not in (True, "true")
         found[name] = OwnStudy(
@@ -117,6 +124,7 @@ def own_studies(config: Mapping[str, object], schema: Mapping[str, object]) -> d
             data=content["data"],
             reading={key: content[key] for key in _READING if key in content},
             truth=content.get("truth"),
+            knowledge=known,
             seeds=seeds_of(content["seeds"]),
             resamples=int(content["resamples"]),
             methods={m: plan for m, plan in plans.items() if not (plan.gpu and without_gpu)},
@@ -130,6 +138,15 @@ def _require_interventional(names: Iterable[str], where: str, kinds: Mapping[str
             raise InputError(
                 f"config key {where}: found {name!r}, which takes no data with interventions, "
                 "expected methods that do, or no perturbation_column"
+            )
+
+
+def _require_knowledge(names: Iterable[str], where: str) -> None:
+    for name in names:
+        if not registered_methods()[name].knowledge:
+            raise InputError(
+                f"config key {where}: found {name!r}, which cannot honour forbidden or required "
+                "edges or tiers, expected SDCD and its variants, or none of forbid, require, tiers"
             )
 
 
@@ -159,9 +176,12 @@ def look_at_files(study: OwnStudy) -> Look:
             f"{where}.perturbation_column: {study.data} has no column {column!r}"
             f"{closest(column, found.columns) or f' (columns: {shown})'}"
         )
-    if study.truth is not None:
-        if not study.truth.endswith(".csv"):
-            raise InputError(f"{where}.truth: found {study.truth!r}, expected a .csv of edges")
-        if not Path(study.truth).is_file():
-            raise InputError(f"{where}.truth: {study.truth}: no such file")
+    for key, path in {"truth": study.truth, **study.knowledge}.items():
+        if path is None:
+            continue
+        if not path.endswith(".csv"):
+            what = "variables and tiers" if key == "tiers" else "edges"
+            raise InputError(f"{where}.{key}: found {path!r}, expected a .csv of {what}")
+        if not Path(path).is_file():
+            raise InputError(f"{where}.{key}: {path}: no such file")
     return found

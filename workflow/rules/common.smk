@@ -215,7 +215,15 @@ def own_fit_arguments(wildcards):
     method = method_of(wildcards)
     kind, number = of_run(wildcards.run)
     arguments = method_arguments(method, method.settings, f"{OWN}/finished")
+    known = own_knowledge_of(wildcards)
+    arguments += ["--knowledge", *known] if known else []
     return [*arguments, "--seed" if kind == "seed" else "--resample", number]
+
+
+def own_knowledge_of(wildcards):
+    """Where what is known about the table's edges is, if anything is."""
+    known = STUDIES_OF_OWN_DATA[wildcards.own].knowledge
+    return [f"{OWN}/knowledge/{wildcards.own}.json"] if known else []
 
 
 def own_fit_code(wildcards):

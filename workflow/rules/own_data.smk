@@ -58,10 +58,38 @@ rule own_truth:
         "--data {input.data:q} --truth {input.truth:q} --out {output.graph:q} 2> {log:q}"
 
 
+rule own_knowledge:
+    input:
+        data=f"{OWN}/data/{{own}}.npz",
+        files=lambda wildcards: list(STUDIES_OF_OWN_DATA[wildcards.own].knowledge.values()),
+    output:
+        f"{OWN}/knowledge/{{own}}.json",
+    log:
+        f"{OWN}/logs/own_knowledge/{{own}}.log",
+    benchmark:
+        f"{OWN}/benchmarks/own_knowledge/{{own}}.tsv"
+    # Before the fits: a wrong list is said at once.
+    priority: 1_000_000
+    conda:
+        "../../envs/sdcd.yaml"
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        files=lambda wildcards: json.dumps(
+            STUDIES_OF_OWN_DATA[wildcards.own].knowledge, sort_keys=True
+        ),
+        code=code("own_knowledge.py"),
+    shell:
+        '"$SDCD_PYTHON" "$SDCD_SCRIPTS/own_knowledge.py" '
+        "--data {input.data:q} --files {params.files:q} --out {output:q} 2> {log:q}"
+
+
 # The rule of the paper's fits, for all rows with a seed, or for a resample of them.
 use rule fit as own_fit with:
     input:
         data=f"{OWN}/data/{{own}}.npz",
+        knowledge=own_knowledge_of,
     output:
         graph=f"{OWN}/fits/{{own}}/{{run}}/{{method}}.npz",
         record=f"{OWN}/fits/{{own}}/{{run}}/{{method}}.json",

@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("--data", required=True, help="data set, .npz")
     parser.add_argument("--method", required=True, help="as 'sdcd methods' lists it")
     parser.add_argument("--settings", type=json.loads, default={}, help="parameters, as JSON")
+    parser.add_argument("--knowledge", help="what is known about edges, .json")
     parser.add_argument("--outside", type=json.loads, help="the outside command, as JSON")
     parser.add_argument("--seed", type=int, default=0, help="of the method")
     parser.add_argument(
@@ -70,6 +71,8 @@ def main() -> None:
         from sdcd.methods.outside import register_outside
 
         register_outside(a.outside)
+    if a.knowledge is not None:
+        a.settings["knowledge"] = read_json(a.knowledge)
     a.code = a.code or fit_fingerprint(method(a.method), a.settings)
     attempt_s = _smaller(a.attempt_s, a.time_limit_s)
     attempt_mb = _smaller(a.attempt_mb, a.memory_limit_mb)
