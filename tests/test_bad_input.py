@@ -118,13 +118,72 @@ def test_two_outputs_are_not_one_file(here, capsys):
         (["-o", "fit.npz", "--set", "=1"], "'=1', expected key=value"),
         (["-o", "fit.npz", "--set", "extract_dag=1"], "'extract_dag' is 1, expected true or"),
         (["-o", "fit.npz", "--separator", " "], "--separator: blank"),
-        (["-o", "fit.npz", "--layer", "x"], "an .npz says in 'intervened' what was perturbed"),
-        (["-o", "fit.npz", "--control", "NT"], "an .npz says in 'intervened' what was perturbed"),
+        (["-o", "fit.npz", "--layer", "x"], "data.npz: --layer is for tables; an .npz says in"),
+        (["-o", "fit.npz", "--control", "NT"], "data.npz: --control is for tables; an .npz says"),
+        (["-o", "fit.npz", "--normalise"], "data.npz: --normalise is for tables; an .npz says in"),
+        (["-o", "fit.npz", "--method", "GIES+prun"], "; and NAME+prune, NAME+order)"),
     ],
 )
 def test_options_that_cannot_be(here, capsys, arguments, message):
     os.mkdir("folder.npz")
     assert message in refused(capsys, here, "fit", "data.npz", *GIES, *arguments)
+
+
+def test_files_that_are_something_else(here, capsys):
+    assert run(capsys, "fit", "data.npz", *GIES, "-o", "fit.npz")[0] == 0
+    Path("edges.csv").write_text("parent;child\nX0;X1\n")
+    Path("other.csv").write_text("parent,child\nA,B\n")
+    for arguments, message in (
+        (["fit", ".", "-o", "x.npz"], ".: is a folder, expected a file (or a .zarr folder)"),
+        (["score", "fit.json", "--truth", "data.npz"], "fit.json: is not a fit (.npz)"),
+        (["evaluate", "fit.json", "--data", "data.npz"], "fit.json: is not a fit (.npz)"),
+        (["score", "fit.npz", "--truth", "fit.npz"], "fit.npz: a fit, expected a data set with"),
+        (["score", "fit.npz", "--truth", "fit.json"], "fit.json: expected a data set (.npz) or"),
+        (["score", "fit.npz", "--truth", "edges.csv"], "child and perhaps weight, separated by"),
+        (
+            ["score", "fit.npz", "--truth", "other.csv", "--restrict"],
+            "no edge is left (1 edges with an end that is no variable), expected some between",
+        ),
+        (
+            ["fit", "cells.csv", "--perturbation-column", "A", "-o", "x.npz"],
+            "no column 'A', expected for --perturbation-column one of a, b, c",
+        ),
+    ):
+        assert message in refused(capsys, here, *arguments)
+
+
+def test_a_score_that_is_not_defined_says_why(here, capsys):
+    cycle = np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]])
+    np.savez("fit.npz", adjacency=cycle, names=np.array(list("abc")))
+    Path("truth.csv").write_text("parent,child\n")
+    _, out, err = run(capsys, "score", "fit.npz", "--truth", "truth.csv")
+    assert json.loads(out)["aid"] is None
+    why = (
+        "aid (the learned graph has a cycle, or undirected edges of no DAG), recall (no true edge)"
+    )
+    assert err.startswith(f"not defined: {why}, ")
+    Path("truth.csv").write_text("parent,child\na,b\nb,c\nc,a\n")
+    assert (
+        "aid (the true graph has a cycle"
+        in run(capsys, "score", "fit.npz", "--truth", "truth.csv")[2]
+    )
+
+
+def test_an_interruption_while_modules_are_imported_is_a_line(here):
+    # As Ctrl-C would, wherever it is.
+    for first in ("numpy", "argparse"):
+        Path(f"{first}.py").write_text("raise KeyboardInterrupt\n")
+        end = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                "from sdcd.cli import main; raise SystemExit(main(['methods']))",
+            ],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": f"{here}:{ROOT}"},
+        )
+        assert (end.returncode, end.stderr) == (130, "sdcd: interrupted\n")
 
 
 def test_misspelt_words_name_the_nearest(here, capsys):

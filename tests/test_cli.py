@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sdcd.cli import SCORES, main
+from sdcd.cli import main
+from sdcd.cli.score import SCORES
 from sdcd.data.dataset import read_dataset
 from sdcd.data.edges import read_edges, write_edges
 from sdcd.errors import InputError
@@ -158,8 +159,9 @@ def test_a_failed_fit_is_kept_and_scored_as_null(tmp_path, data, capsys):
     assert err.endswith("sdcd: fit failed: timeout: time limit of 0.001 s passed\n")
     # Nothing is left of the earlier fit that stood here.
     assert files(tmp_path) == {"data.npz", "fit.npz", "fit.json"}
-    code, out, _ = run(capsys, "score", fit, "--truth", data)
-    assert code == 0 and json.loads(out) == dict.fromkeys(SCORES)
+    code, out, err = run(capsys, "score", fit, "--truth", data)
+    assert code == 3 and json.loads(out) == dict.fromkeys(SCORES)
+    assert err == f"sdcd: {fit}: the fit failed: timeout: time limit of 0.001 s passed\n"
 
 
 @pytest.mark.parametrize(

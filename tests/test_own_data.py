@@ -267,7 +267,7 @@ def test_truth_files_as_they_come(tmp_path, capsys):
     assert main([*command, "--restrict"]) == 0
     out, err = capsys.readouterr()
     said = "2 edges with an end that is no variable; 1 edges from a variable to itself"
-    assert err == f"left out of {truth}: {said}\n"
+    assert err.splitlines()[0] == f"left out of {truth}: {said}"
     directed = json.loads(out)
     assert (directed["shd"], directed["precision"], directed["recall"]) == (2, 0.0, 0.0)
     assert main([*command, "--restrict", "--undirected"]) == 0

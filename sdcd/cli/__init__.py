@@ -13,12 +13,10 @@ import sys
 from collections.abc import Sequence
 
 from sdcd.cli._files import Outputs, StandardOutputError
-from sdcd.cli._parser import make_parser
-from sdcd.cli.score import SCORES
 from sdcd.errors import FitKilled, InputError
 from sdcd.signals import Terminated, terminable
 
-__all__ = ["EXIT_FAILED_FIT", "EXIT_INPUT", "EXIT_SYSTEM", "SCORES", "main"]
+__all__ = ["EXIT_FAILED_FIT", "EXIT_INPUT", "EXIT_SYSTEM", "main"]
 
 EXIT_INPUT = 2
 EXIT_FAILED_FIT = 3
@@ -30,6 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outputs = Outputs()
     try:
         with terminable():
+            # Here, so that whoever interrupts what takes long to import gets a line.
+            from sdcd.cli._parser import make_parser
+
             parser = make_parser()
             options, rest = parser.parse_known_args(arguments)
             if rest:
@@ -42,8 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _last_words(f"error: {error}")
         return EXIT_SYSTEM
     except KeyboardInterrupt:
-        _last_words("interrupted")
-        return 128 + signal.SIGINT
+        return _interrupted()
+    except RuntimeError as error:
+        # So Python 3.11 hands on what interrupts it while it makes a class.
+        if not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        return _interrupted()
     except Terminated as end:
         _last_words("terminated")
         return 128 + end.number
@@ -61,6 +66,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         _last_words(f"error: {where}{error.strerror or error}{outputs.in_words()}")
         return EXIT_SYSTEM
+
+
+def _interrupted() -> int:
+    _last_words("interrupted")
+    return 128 + signal.SIGINT
 
 
 def _last_words(text: str) -> None:

@@ -79,6 +79,15 @@ class Outputs:
         return f" (outputs written before that: {there})"
 
 
+def read_fit(path: str | Path):
+    """As :func:`sdcd.fits.record.load_fit`, of a file that a person has named."""
+    from sdcd.data.tables import refuse_other_file
+    from sdcd.fits.record import load_fit
+
+    refuse_other_file(path, "a fit (.npz) as 'sdcd fit' writes it", besides=b"PK")
+    return load_fit(path)
+
+
 def require_suffix(path: str | Path, suffixes: Sequence[str]) -> None:
     """Refuse an output with another suffix; :class:`InputError`."""
     if not Path(path).name.endswith(tuple(suffixes)):

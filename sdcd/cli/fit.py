@@ -132,7 +132,9 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
 
     require_suffix(options.out, (".npz",))
     refuse_without_resamples(options)
-    out = Path(options.out)
+    source, out = Path(options.file), Path(options.out)
+    if suffix_of(source) != ".zarr" and source.is_dir():
+        raise InputError(f"{source}: is a folder, expected a file (or a .zarr folder)")
     views = [out.with_suffix(".edges.csv")]
     if not options.no_picture:
         views += [out.with_suffix(suffix) for suffix in PICTURES]
@@ -150,7 +152,6 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
     chosen = method(options.method)
     # Refused at once by a method that cannot; what the files say follows when names are known.
     chosen.parameters({**settings, "knowledge": {"forbid": []} if known else None})
-    source = Path(options.file)
     read = read_described(options, source)
     require_kind(chosen, read.dataset, source)
     kept, held_out = read.dataset, None

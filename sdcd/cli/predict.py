@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from sdcd.cli._files import Outputs, note, require_suffix, say
+from sdcd.cli._files import Outputs, note, read_fit, require_suffix, say
 from sdcd.cli._model import model_path, read_model
 from sdcd.cli._tables import add_table_options, table_options
 from sdcd.cli._types import count, natural
@@ -191,9 +191,7 @@ def _assignment(text: str) -> tuple[str, float]:
 
 
 def _graph(path):
-    from sdcd.fits.record import load_fit
-
-    graph, record = load_fit(path)
+    graph, record = read_fit(path)
     if graph is None:
         raise InputError(f"{path}: a fit that failed ({record.get('status')}), without a graph")
     return graph.adjacency, tuple(graph.arrays["names"].tolist())

@@ -5,9 +5,7 @@ import json
 import math
 from pathlib import Path
 
-import numpy as np
-
-from sdcd.cli._files import Outputs, note, say
+from sdcd.cli._files import Outputs, note, read_fit, say
 from sdcd.errors import InputError
 
 SCORES = (
@@ -35,8 +33,8 @@ def add(command) -> None:
           sdcd score fit.npz --truth data.npz
           sdcd score fit.npz --truth edges.csv
 
-        A list of edges has the columns parent and child. A score that is not defined, or of a fit
-        that failed, is null.
+        A list of edges has the columns parent and child. A score that is not defined is null, and
+        standard error says why; of a fit that failed every score is, and the exit code is 3.
         """,
     ).add_argument
     add("fit", metavar="FIT.npz", help="a fit written by 'sdcd fit'")
@@ -51,26 +49,48 @@ def add(command) -> None:
 
 
 def _score(options: argparse.Namespace, outputs: Outputs) -> int:
-    from sdcd.fits.record import load_fit
+    from sdcd.cli import EXIT_FAILED_FIT
     from sdcd.metrics import score
 
-    graph, _ = load_fit(options.fit)
+    graph, record = read_fit(options.fit)
     if graph is None:
-        scores = dict.fromkeys(SCORES)
-    else:
-        names = graph.arrays["names"].tolist()
-        truth = _truth(Path(options.truth), names, options.restrict)
-        adjacency, weights = graph.adjacency, graph.weights
-        if options.undirected:
-            truth, adjacency, weights = map(_undirected, (truth, adjacency, weights))
-        scores = score(adjacency, weights, truth)
+        say(json.dumps(dict.fromkeys(SCORES), indent=2))
+        why = ": ".join(filter(None, (record.get("status"), record.get("reason"))))
+        note(f"sdcd: {options.fit}: the fit failed{why and ': '}{why}")
+        return EXIT_FAILED_FIT
+    names = graph.arrays["names"].tolist()
+    truth = _truth(Path(options.truth), names, options.restrict)
+    adjacency, weights = graph.adjacency, graph.weights
+    if options.undirected:
+        truth, adjacency, weights = map(_undirected, (truth, adjacency, weights))
+    scores = score(adjacency, weights, truth)
     plain = {key: _json_number(scores[key]) for key in SCORES}
     say(json.dumps(plain, indent=2))
+    reasons = _why_undefined(adjacency, weights, truth)
+    if missing := [f"{key} ({reasons[key]})" for key in SCORES if plain[key] is None]:
+        note(f"not defined: {', '.join(missing)}")
     return 0
+
+
+def _why_undefined(adjacency, weights, truth) -> dict[str, str]:
+    """What it means if a score is null."""
+    from sdcd.metrics import aid
+
+    whose = "the true graph" if math.isnan(aid(truth, truth)) else "the learned graph"
+    no_true = "no true edge"
+    return {
+        "aid": f"{whose} has a cycle, or undirected edges of no DAG",
+        "precision": "no learned edge",
+        "recall": no_true,
+        "f1": "neither a learned nor a true edge",
+        "average_precision": "the method gives no weights" if weights is None else no_true,
+    }
 
 
 def _undirected(matrix):
     """Each pair once, with the larger of its two entries: the upper triangle."""
+    import numpy as np
+
     return None if matrix is None else np.triu(np.maximum(matrix, matrix.T), 1)
 
 
@@ -78,15 +98,28 @@ def _truth(path: Path, names: list[str], restrict: bool):
     """The true adjacency over ``names``, in their order."""
     from sdcd.data.dataset import read_dataset
     from sdcd.data.edges import read_edges
+    from sdcd.data.tables import few, refuse_other_file
+    from sdcd.files import read_npz
 
-    if path.suffix == ".csv":
+    if path.suffix.lower() == ".csv":
         left_out = [] if restrict else None
         truth = read_edges(path, names, left_out=left_out)[0]
         if left_out:
+            if not truth.any():
+                raise InputError(
+                    f"{path}: no edge is left ({'; '.join(left_out)}), expected some between the "
+                    f"variables of the fit ({few(names, names[0])})"
+                )
             note(f"left out of {path}: {'; '.join(left_out)}")
         return truth
     if path.suffix != ".npz":
         raise InputError(f"{path}: expected a data set (.npz) or a list of edges (.csv)")
+    refuse_other_file(path, "a data set (.npz)", besides=b"PK")
+    if {"adjacency", "weights"} <= set(arrays := read_npz(path)) and "X" not in arrays:
+        raise InputError(
+            f"{path}: a fit, expected a data set with its graph (.npz) or a list of edges (.csv), "
+            "such as the .edges.csv beside the fit"
+        )
     dataset = read_dataset(path)
     if dataset.adjacency is None:
         raise InputError(f"{path}: no array 'adjacency', expected the true graph")

@@ -185,8 +185,8 @@ def describe_dataset(
     if is_npz:
         if options != own_data.TableOptions():
             raise InputError(
-                f"{path}: an .npz says in 'intervened' what was perturbed, expected no options "
-                "about columns"
+                f"{path}: {own_data.given(options)} is for tables; an .npz says in 'intervened' "
+                "what was perturbed, and is taken as it is"
             )
         dataset, left_out, warnings = _read_npz(path), [], []
     else:

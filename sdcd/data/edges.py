@@ -128,6 +128,7 @@ def edges_from_rows(
     if not found:
         raise InputError(
             f"{path}: row 1: columns {', '.join(title)}, expected parent, child and perhaps weight"
+            f"{', separated by commas' if len(title) == 1 else ''}"
         )
     parent, child = (header.index(name) for name in found[0])
     weight = header.index("weight") if "weight" in header else None

@@ -11,7 +11,7 @@ all, is refused until the caller says what it is.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
@@ -84,6 +84,14 @@ class TableOptions:
     layer: str | None = None
     names_column: str | None = None
     normalise: bool = False
+
+
+def given(options: TableOptions) -> str:
+    """The first option that is not the default, as the command calls it; empty without one."""
+    for field_ in fields(options):
+        if getattr(options, field_.name) != field_.default:
+            return "--" + field_.name.removesuffix("s").replace("_", "-")
+    return ""
 
 
 @dataclass

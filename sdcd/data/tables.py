@@ -155,7 +155,9 @@ class _Columns:
                 "variables' names"
             )
         if len(header) == 1 and (separator := _other_separator(header[0], delimiter)):
-            expected = "tabs" if delimiter == "\t" else "commas"
+            expected = {",": "commas", "\t": "tabs"}[delimiter]
+            if separator == "\t":
+                expected += ", or a name that ends in .tsv"
             raise InputError(
                 f"{path}: row 1: cells are separated by {separator!r}, expected {expected}"
             )
@@ -288,8 +290,9 @@ def check_present(path: Path, names: list[str], wanted: list[str], option: str) 
 
 
 def few(names: Sequence[str], wanted: str) -> str:
-    """A few names for a message, the closest to what was wanted first."""
-    shown = difflib.get_close_matches(wanted, names, n=3)
+    """A few names for a message, the closest to what was wanted, in any case, first."""
+    by_lower = {name.lower(): name for name in names}
+    shown = [by_lower[word] for word in difflib.get_close_matches(wanted.lower(), by_lower, n=3)]
     shown += [name for name in names if name and name not in shown][: 5 - len(shown)]
     text = ", ".join(shown) or "none"
     return text if len(names) <= len(shown) else f"{text}, ... {len(names)} in all"

@@ -30,7 +30,10 @@ def method(name: str) -> Method:
     known = methods()
     if name not in known:
         plain = ", ".join(known_name for known_name in known if "+" not in known_name)
-        raise InputError(f"unknown method {name!r}{closest(name, known)} (known: {plain})")
+        raise InputError(
+            f"unknown method {name!r}{closest(name, known)} "
+            f"(known: {plain}; and NAME+prune, NAME+order)"
+        )
     return known[name]
 
 
