@@ -21,7 +21,7 @@ from sdcd.experiments.plan import FAMILIES
 from sdcd.files import atomic_path
 from sdcd.published import has_twins, published_runs, published_table
 from sdcd.runs.table import read_runs
-from sdcd.verdicts.statistics import of_sample, welch
+from sdcd.statistics import of_sample, welch
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "docs" / "benchmarks" / "against_logs.csv"

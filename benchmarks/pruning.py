@@ -36,7 +36,7 @@ from sdcd.methods.registry import method
 from sdcd.metrics import score
 from sdcd.published import published_runs
 from sdcd.simulation import simulate, simulate_dcdi
-from sdcd.verdicts.statistics import of_sample
+from sdcd.statistics import of_sample
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "docs" / "benchmarks" / "pruning.csv"

@@ -6,6 +6,7 @@ Data flows one way, and a room imports only from those that stand before it in t
 ``signals``                  signals that end programs
 ``compiled``, ``cores``      functions compiled by numba; how many threads are worth starting
 ``parameters``               what a parameter may be, one checker for all
+``statistics``               estimates, equivalence tests, corrections for multiplicity
 ``graphs``, ``metrics``      graph algorithms; distances between a learned graph and the truth
 ``data``                     data sets, a person's own tables, lists of edges
 ``acyclicity``               the five acyclicity constraints, values and gradients
@@ -19,7 +20,8 @@ Data flows one way, and a room imports only from those that stand before it in t
 ``runs``                     one row per fit; means, spreads and pairs over seeds
 ``published``                the paper's numbers
 ``verdicts``                 does it reproduce, cell by cell and claim by claim
-``figures``, ``tables``      what the paper shows, beside what was reproduced
+``figures``, ``tables``      what the paper shows, beside what was reproduced; none of the three
+                             depends on another
 ``report``                   one page of everything; results as one file
 ``reproduction``             the paper's runs as kept in the repository
 ``cli``                      the ``sdcd`` command

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sdcd import verdicts
+from sdcd import statistics, verdicts
 from sdcd.errors import InputError
 from sdcd.published import EXPERIMENTS, published_runs, published_table
 from sdcd.verdicts import claims as claims_module
-from sdcd.verdicts import falling, statistics
+from sdcd.verdicts import falling
 from sdcd.verdicts.cells import judge_cells
 
 

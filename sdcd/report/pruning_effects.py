@@ -21,7 +21,7 @@ from sdcd.experiments.plan import FAMILIES
 from sdcd.methods import ordered, pruned
 from sdcd.report.view import Span, Table, signed
 from sdcd.runs import summaries
-from sdcd.verdicts.statistics import ALPHA, Estimate, benjamini_hochberg, of_sample
+from sdcd.statistics import ALPHA, Estimate, benjamini_hochberg, of_sample
 
 METRICS: Mapping[str, tuple[str, int, int]] = {
     "shd": ("SHD", -1, 1),

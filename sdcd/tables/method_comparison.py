@@ -59,7 +59,7 @@ def measured(costs: pd.DataFrame, *, d: int = 20) -> pd.DataFrame:
         ``paper_interventions``, ``paper_expressive``; and ``cycle``, ``sizes``.
     """
     from sdcd.methods.registry import method as registered
-    from sdcd.verdicts import fitted_exponent
+    from sdcd.statistics import fitted_exponent
 
     rows = []
     for name, facts in FACTS.items():

@@ -10,7 +10,6 @@
 ``constraints``    tests of the acyclicity constraints
 ``falling``        what would make each claim fall, in words
 ``cells``          cells of tables
-``statistics``     estimates, equivalence tests, corrections for multiplicity, numbers of seeds
 ``table``          the verdicts as CSV, and what is counted from them
 =================  ================================================================================
 
@@ -23,7 +22,6 @@ import pandas as pd
 
 from sdcd.verdicts.cells import judge_cells
 from sdcd.verdicts.claims import judge_claims, read_claims
-from sdcd.verdicts.statistics import fitted_exponent
 from sdcd.verdicts.table import (
     COLUMNS,
     VERDICTS,
@@ -73,7 +71,6 @@ __all__ = [
     "VERDICTS",
     "count",
     "count_half_margin",
-    "fitted_exponent",
     "judge",
     "margin_sentence",
     "read",

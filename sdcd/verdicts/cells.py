@@ -6,10 +6,9 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from sdcd import published
+from sdcd import published, statistics
 from sdcd.runs import summaries
-from sdcd.verdicts import statistics
-from sdcd.verdicts.statistics import ALPHA
+from sdcd.statistics import ALPHA
 from sdcd.verdicts.table import decide
 
 FLOOR = 0.5

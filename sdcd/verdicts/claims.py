@@ -14,12 +14,12 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-from sdcd import published
+from sdcd import published, statistics
 from sdcd.errors import InputError
 from sdcd.runs import summaries
-from sdcd.verdicts import comparisons, constraints, limits, shares, statistics
+from sdcd.statistics import ALPHA
+from sdcd.verdicts import comparisons, constraints, limits, shares
 from sdcd.verdicts.evidence import Claim, Data, Outcome
-from sdcd.verdicts.statistics import ALPHA
 
 CLAIM_COLUMNS = (
     "id",

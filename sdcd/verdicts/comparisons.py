@@ -6,9 +6,8 @@ from functools import cache
 
 import numpy as np
 
-from sdcd import published
+from sdcd import published, statistics
 from sdcd.runs import summaries
-from sdcd.verdicts import statistics
 from sdcd.verdicts.evidence import (
     RATIO_METRICS,
     Book,

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sdcd import published
+from sdcd import published, statistics
 from sdcd.runs import summaries
-from sdcd.verdicts import statistics
-from sdcd.verdicts.statistics import ALPHA, Estimate
+from sdcd.statistics import ALPHA, Estimate
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 import pandas as pd
 
+from sdcd.statistics import Estimate, fitted_exponent
 from sdcd.verdicts.evidence import Data, Outcome
-from sdcd.verdicts.statistics import Estimate, fitted_exponent
 
 
 def all_below(data: Data) -> Outcome:

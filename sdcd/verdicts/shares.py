@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from sdcd import statistics
 from sdcd.runs import summaries
-from sdcd.verdicts import statistics
+from sdcd.statistics import ALPHA, MOST_SEEDS, Estimate
 from sdcd.verdicts.evidence import Book, Data, Outcome, with_failures
-from sdcd.verdicts.statistics import ALPHA, MOST_SEEDS, Estimate
 
 Graph = tuple[int, int, str]
 """What data sets of one kind share: d, s and mechanism."""

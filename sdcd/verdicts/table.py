@@ -6,7 +6,7 @@ import pandas as pd
 
 from sdcd.errors import InputError
 from sdcd.files import atomic_path
-from sdcd.verdicts.statistics import ALPHA
+from sdcd.statistics import ALPHA
 
 VERDICTS = ("reproduced", "not reproduced", "inconclusive", "not run")
 """The four answers."""

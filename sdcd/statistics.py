@@ -1,4 +1,4 @@
-"""The few tests that verdicts rest on."""
+"""Estimates and tests: what verdicts, and every comparison with an interval, rest on."""
 
 import math
 from dataclasses import dataclass
