@@ -228,7 +228,17 @@ def test_a_method_that_is_unavailable_is_not_counted_as_failed(results):
     runs = pd.read_csv(path)
     runs.loc[1, "status"] = "unavailable"
     runs.to_csv(path, index=False)
-    assert "of which 1 failed and 1 could not be run here" in report.page(results)
+    text = report.page(results)
+    assert "of which 1 failed and 1 could not be run here" in text
+    assert "passed a time limit" not in text
+
+
+def test_the_report_says_how_many_fits_the_clock_ended(results):
+    path = results / "runs/ablation_stage1.csv"
+    runs = pd.read_csv(path)
+    runs.loc[1, ["status", "reason"]] = "timeout", "time limit of 300 s passed"
+    runs.to_csv(path, index=False)
+    assert "passed a time limit (on a faster machine they may finish): 1" in report.page(results)
 
 
 def test_a_method_that_finishes_where_the_paper_has_no_value_is_said_once():

@@ -171,6 +171,8 @@ def facts(
         "Fits": [f"{len(fits):,}, of which {failed:,} failed{missing}"],
         "Cost": [f"{hours:.2f} core-hours of fits"],
     }
+    if late := int((fits["status"] == "timeout").sum()):
+        found["Fits"].append(f"passed a time limit (on a faster machine they may finish): {late:,}")
     if plan:
         found["Rows of a data set"] = [
             f"{plan['n_observational']:,}, and {plan['n_per_intervention']:,} more for each "
