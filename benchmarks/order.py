@@ -12,7 +12,6 @@ SDCD-pruned's SHD is that of `docs/benchmarks/pruning.csv`. Seconds are the proc
 """
 
 import argparse
-import csv
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,12 +20,12 @@ import numpy as np
 import pandas as pd
 import pruning
 from _page import write_tables
+from _rows import TABLES, read_rows
 from pruning import Task, base_graph, log_shd
 
 from sdcd.data.dataset import Dataset
 from sdcd.errors import MethodFailure
 from sdcd.estimator.ordered import Settings, learn
-from sdcd.files import atomic_path
 from sdcd.graphs import topological_order
 from sdcd.methods.dag import as_dag
 from sdcd.methods.ordered import warm_up
@@ -34,7 +33,7 @@ from sdcd.methods.pruned import prune_graph
 from sdcd.metrics import score
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT / "docs" / "benchmarks" / "order.csv"
+TABLE = TABLES / "order.csv"
 PAGE = ROOT / "docs" / "order.md"
 METRICS = ("shd", "shd_cpdag", "precision", "recall")
 VERSION = 2
@@ -200,7 +199,8 @@ def main():
         row = run(search, options.out)
         # Another run may have added rows meanwhile.
         done = {**read_table(options.table), search.name: row}
-        write_table(options.table, [done[s.name] for s in everything if s.name in done])
+        rows = [done[s.name] for s in everything if s.name in done]
+        pruning.write_table(options.table, rows, COLUMNS)
         shown = ("shd", "shd_first", "shd_order", "log_shd", "seconds", "order_seconds")
         print(search.name, {key: row.get(key) for key in shown}, flush=True)
     write_page(options.page, pd.read_csv(options.table))
@@ -218,28 +218,12 @@ COLUMNS = (
 
 def read_table(path: Path) -> dict[str, dict]:
     """Rows of the table by the name of their search."""
-    if not path.exists():
-        return {}
-    with open(path, newline="", encoding="utf-8") as stream:
-        rows = list(csv.DictReader(stream))
     names = {_key({**asdict(s.task), **vars(s)}): s.name for s in searches()}
-    return {names[_key(row)]: row for row in rows if _key(row) in names}
+    return {names[_key(row)]: row for row in read_rows(path) if _key(row) in names}
 
 
 def _key(row) -> tuple:
     return (*pruning.task_key(row), row["start"], int(row["restarts"]))
-
-
-def write_table(path: Path, rows: list[dict]) -> None:
-    """Write the rows; numbers with six digits."""
-    with (
-        atomic_path(path) as temporary,
-        open(temporary, "w", newline="", encoding="utf-8") as stream,
-    ):
-        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n", restval="")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({key: pruning._plain(value) for key, value in row.items()})
 
 
 # The page
@@ -271,18 +255,10 @@ def _row_key(row) -> tuple:
 def groups(table: pd.DataFrame):
     """The table's rows by what the page has a row for, with a label."""
     keys = ["cell", "s", "fraction", "mechanism", "restarts"]
-    for (_, s, fraction, mechanism, _), rows in table.groupby(keys, sort=False):
-        parts = [f"d = {rows['d'].iloc[0]}", f"s = {s}"]
-        if rows["family"].iloc[0] == "interventional":
-            parts.append(f"fraction {fraction:g}")
-        if mechanism:
-            parts.insert(0, mechanism)
+    for _, rows in table.groupby(keys, sort=False):
+        parts = pruning.label(rows)
         if rows["family"].iloc[0] == "linear":
             parts.insert(0, "linear, normal noise")
-        if rows["rows"].iloc[0] != 10_000:
-            parts.append(f"{rows['rows'].iloc[0]:,} rows")
-        if rows["weak"].iloc[0]:
-            parts.append("weak")
         if (rows["version"] < VERSION).any():
             parts[-1] += " ‡"
         yield ", ".join(parts), rows

@@ -16,13 +16,13 @@ other gains than the frozen one.
 """
 
 import argparse
-import csv
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _rows import TABLES, read_rows, write_rows
 from scipy import stats
 
 from sdcd.data.dataset import Dataset
@@ -39,10 +39,10 @@ from sdcd.simulation import simulate, simulate_dcdi
 from sdcd.statistics import of_sample
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT / "docs" / "benchmarks" / "pruning.csv"
-CELLS = ROOT / "docs" / "benchmarks" / "pruning_cells.csv"
+TABLE = TABLES / "pruning.csv"
+CELLS = TABLES / "pruning_cells.csv"
 FIGURE = ROOT / "docs" / "pruning.png"
-CURVES = ROOT / "docs" / "benchmarks" / "pruning_curves.csv"
+CURVES = TABLES / "pruning_curves.csv"
 CURVE_CELLS = ("d30", "n2000", "n500", "weak")
 MIN_GAINS = (0.0, 0.005, 0.01, 0.02, 0.04, 0.08)
 WEAK = (0.1, 0.4)
@@ -219,12 +219,8 @@ def curves(folder: Path) -> None:
 
 def read_table(path: Path) -> dict[str, dict]:
     """Rows of the table by the name of their task."""
-    if not path.exists():
-        return {}
-    with open(path, newline="", encoding="utf-8") as stream:
-        rows = list(csv.DictReader(stream))
     names = {task_key(asdict(task)): task.name for task in tasks()}
-    return {names[task_key(row)]: row for row in rows if task_key(row) in names}
+    return {names[task_key(row)]: row for row in read_rows(path) if task_key(row) in names}
 
 
 def task_key(row) -> tuple:
@@ -233,22 +229,18 @@ def task_key(row) -> tuple:
     return row["cell"], row["method"], row["family"], row["mechanism"], str(row["weak"]), *numbers
 
 
-def write_table(path: Path, rows: list[dict]) -> None:
+AFTER = tuple(f"{metric}_pruned" for metric in (*METRICS, "n_edges"))
+COLUMNS = (
+    *Task.__dataclass_fields__,
+    *("true_edges", *METRICS, "n_edges", *AFTER, "true_dropped", "false_dropped"),
+    *("log_shd", "seconds", "pruning_seconds", "pruning_rounds", "reason"),
+)
+
+
+def write_table(path: Path, rows: list[dict], columns: tuple[str, ...] = COLUMNS) -> None:
     """Write the rows; numbers with six digits."""
-    after = [f"{metric}_pruned" for metric in (*METRICS, "n_edges")]
-    columns = [
-        *(name for name in Task.__dataclass_fields__),
-        *("true_edges", *METRICS, "n_edges", *after, "true_dropped", "false_dropped"),
-        *("log_shd", "seconds", "pruning_seconds", "pruning_rounds", "reason"),
-    ]
-    with (
-        atomic_path(path) as temporary,
-        open(temporary, "w", newline="", encoding="utf-8") as stream,
-    ):
-        writer = csv.DictWriter(stream, columns, lineterminator="\n", restval="")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({k: _plain(v) for k, v in row.items()})
+    plain = [{key: _plain(value) for key, value in row.items()} for row in rows]
+    write_rows(path, plain, columns)
 
 
 def _plain(value):
@@ -264,19 +256,23 @@ def groups(table: pd.DataFrame):
     """The table's rows by what the page has a row for, with a label."""
     table = table[table["shd_pruned"].notna()].fillna({"mechanism": ""})
     keys = ["cell", "method", "s", "fraction", "mechanism"]
-    for key, rows in table.groupby(keys, sort=False):
-        _, name, s, fraction, mechanism = key
-        d = rows["d"].iloc[0]
-        parts = [f"d = {d}", f"s = {s}"]
-        if rows["family"].iloc[0] == "interventional":
-            parts.append(f"fraction {fraction:g}")
-        if mechanism:
-            parts.insert(0, mechanism)
-        if rows["rows"].iloc[0] != 10_000:
-            parts.append(f"{rows['rows'].iloc[0]:,} rows")
-        if rows["weak"].iloc[0]:
-            parts.append("weak")
-        yield (name, ", ".join(parts)), rows
+    for (_, name, *_), rows in table.groupby(keys, sort=False):
+        yield (name, ", ".join(label(rows))), rows
+
+
+def label(rows: pd.DataFrame) -> list[str]:
+    """What the data sets of a cell are, in words."""
+    first = rows.iloc[0]
+    parts = [f"d = {first['d']}", f"s = {first['s']}"]
+    if first["family"] == "interventional":
+        parts.append(f"fraction {first['fraction']:g}")
+    if first["mechanism"]:
+        parts.insert(0, first["mechanism"])
+    if first["rows"] != 10_000:
+        parts.append(f"{first['rows']:,} rows")
+    if first["weak"]:
+        parts.append("weak")
+    return parts
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
