@@ -165,6 +165,17 @@ def test_columns_that_may_be_no_variables_are_named(tmp_path):
     assert len(said) == 2 and said[0].startswith("'C': ")
 
 
+def test_ordered_says_before_it_fits_that_rows_are_too_few(tmp_path, capsys):
+    from sdcd.estimator.ordered import Settings, require_rows
+
+    np.savez(tmp_path / "x.npz", X=np.random.default_rng(0).normal(size=(19, 3)))
+    how = ["--method", "SDCD-ordered", "--no-picture", "--set", "batch_size=4"]
+    assert main(["fit", str(tmp_path / "x.npz"), *how, "-o", str(tmp_path / "fit.npz")]) == 2
+    line = f"{tmp_path / 'x.npz'}: 19 rows, expected at least 20 for a search over orders"
+    assert line in capsys.readouterr().err and not (tmp_path / "fit.json").exists()
+    require_rows(20, Settings())
+
+
 def test_ten_rows_are_not_nearly_constant(tmp_path):
     X = np.random.default_rng(0).normal(size=(10, 3))
     path = write(tmp_path / "x.csv", ["ctrl"] * 5 + ["A"] * 5, X=X)

@@ -41,7 +41,7 @@ class Fitting:
     hidden : int
         Hidden units per network.
     batch_size : int
-        Rows of a step.
+        Rows of a step; all fitted rows, if they are fewer.
     learning_rate : float
         Of Adam; the last quarter of the steps has a tenth of it, so that scores differ little for
         the order of the rows.

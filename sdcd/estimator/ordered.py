@@ -21,13 +21,14 @@ else the result is the graph that the search started from.
 
 import time
 from dataclasses import asdict, dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 
 from sdcd.data.paths import reachable
-from sdcd.errors import InputError
+from sdcd.errors import DataError, InputError
 from sdcd.estimator.checkpoint import Checkpoint, digest, snapshot
 from sdcd.estimator.directions import reversals
 from sdcd.estimator.local_scores import Family, Fitting, LocalScores, Network, difference
@@ -199,8 +200,8 @@ def learn(
     Raises
     ------
     InputError
-        If shapes differ, a value is not finite, a setting is out of range, there are not enough
-        rows, ``start`` or the required edges have a cycle, an edge is both required and forbidden,
+        If shapes differ, a value is not finite, a setting is out of range, a part of the rows has
+        fewer than two, ``start`` or the required edges have a cycle, an edge is both required and forbidden,
         or the checkpoint is of another search.
     MethodFailure
         ``nan`` if a network's density is not finite.
@@ -520,6 +521,23 @@ def _only(scores: LocalScores, networks: dict) -> LocalScores:
     return other
 
 
+def require_rows(n: int, settings: Settings) -> None:
+    """Refuse data of too few rows to fit, score and judge; :class:`DataError`."""
+
+    def least(n):
+        scored, judged = _sizes(n, settings)
+        return min(scored, judged, n - scored - judged)
+
+    # A standard error needs two.
+    if least(n) < 2:
+        fewest = next(more for more in count(n) if least(more) >= 2)
+        raise DataError(
+            f"{n} rows, expected at least {fewest} for a search over orders, which scores "
+            f"{settings.scored_fraction:.0%} of them, judges {settings.judged_fraction:.0%} and "
+            "fits to the others"
+        )
+
+
 def _sizes(n: int, settings: Settings) -> tuple[int, int]:
     return int(settings.scored_fraction * n), int(settings.judged_fraction * n)
 
@@ -556,12 +574,7 @@ def _checked(X, intervened, order, candidates, seed, settings):
             f"order: scored_fraction, judged_fraction are {fractions}, expected above 0, "
             "together below 1"
         )
-    sizes = _sizes(n, settings)
-    if min(sizes) < 2 or n - sum(sizes) < settings.fitting.batch_size:
-        raise InputError(
-            f"X has {n} rows: {n - sum(sizes)} to fit, {sizes[0]} to score, {sizes[1]} to judge, "
-            f"expected at least batch_size = {settings.fitting.batch_size} and two of the others"
-        )
+    require_rows(n, settings)
     return X, intervened
 
 

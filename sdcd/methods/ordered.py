@@ -14,7 +14,7 @@ import numpy as np
 from sdcd.data.knowledge import Knowledge
 from sdcd.errors import InputError
 from sdcd.estimator.order_graph import GraphRules
-from sdcd.estimator.ordered import Ordered, Settings, learn, left_beside
+from sdcd.estimator.ordered import Ordered, Settings, learn, left_beside, require_rows
 from sdcd.methods.contract import FirstStage, Graph, Method
 from sdcd.methods.dag import as_dag
 from sdcd.parameters import flag, integer, number, one_of, optional
@@ -196,6 +196,8 @@ def _weights(result: Ordered) -> np.ndarray:
 
 def _ordered(base: Method, name: str) -> Method:
     def fit(X, intervened, names, seed, *, progress=False, **params) -> Graph:
+        # Before the method has worked in vain.
+        require_rows(len(X), Settings())
         own = {key: params.pop(_PREFIX + key) for key in DEFAULTS}
         how = {key: params[key] for key in _SHARED if key in params}
         path = params.get("checkpoint")
