@@ -15,7 +15,7 @@ from sdcd.data.dataset import Dataset, write_dataset
 from sdcd.data.look import look
 from sdcd.errors import InputError
 from sdcd.experiments.configuration import checked
-from sdcd.experiments.own_data import look_at_files, own_studies
+from sdcd.experiments.own_data import look_at_files, own_studies, read_small_files
 from sdcd.experiments.plan import make_plan
 from sdcd.runs.own_data import (
     SAYS,
@@ -125,6 +125,26 @@ def refused(**content):
         look_at_files(study)
     assert "\n" not in str(caught.value)
     return str(caught.value).removeprefix("config key own_data.mine.")
+
+
+def test_a_small_table_is_read_before_anything_is_planned(tmp_path):
+    path = str(table(tmp_path / "x.csv"))
+    Path(tmp_path / "truth.csv").write_text("parent,child\nx,y\n")
+    options = {"data": path, "perturbation_column": "guide"}
+    for more, message in (
+        ({"controls": ["NT"]}, "row 2, column 'guide': unknown perturbation label 'ctrl'"),
+        ({"drop_labels": ["d"]}, "no row has the label 'd' of --drop-label"),
+        ({"layer": "raw"}, "--layer is for .h5ad and .zarr"),
+        ({"normalise": True}, "expected a count"),
+        ({"ignore_columns": ["d"]}, "no column 'd', expected for --ignore-column"),
+        ({"truth": str(tmp_path / "truth.csv")}, "no edge between the table's variables"),
+    ):
+        (study,) = studies(**options, **more).values()
+        with pytest.raises(InputError, match=r"^config key own_data.mine: ") as caught:
+            read_small_files(study, look_at_files(study))
+        assert message in str(caught.value)
+    (study,) = studies(**options).values()
+    read_small_files(study, look_at_files(study))
 
 
 def test_files_are_looked_at_before_anything_is_planned(tmp_path):

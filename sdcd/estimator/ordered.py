@@ -201,8 +201,8 @@ def learn(
     ------
     InputError
         If shapes differ, a value is not finite, a setting is out of range, a part of the rows has
-        fewer than two, ``start`` or the required edges have a cycle, an edge is both required and forbidden,
-        or the checkpoint is of another search.
+        fewer than two, ``start`` or the required edges have a cycle, an edge is both required and
+        forbidden, or the checkpoint is of another search.
     MethodFailure
         ``nan`` if a network's density is not finite.
     """

@@ -6,14 +6,18 @@ once; a fit of all is ``fits/{name}/seed{k}/{method}.npz``, one of a resample
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from sdcd.data.knowledge import KEYS
+import numpy as np
+
+from sdcd.data.dataset import read_dataset
+from sdcd.data.edges import read_edges
+from sdcd.data.knowledge import KEYS, read_knowledge
 from sdcd.data.look import Look, look
 from sdcd.data.own_data import TableOptions
-from sdcd.errors import InputError
+from sdcd.errors import DataError, InputError
 from sdcd.experiments.configuration import checked
 from sdcd.experiments.plan import MethodPlan, check_names, method_plan, seeds_of
 from sdcd.methods.registry import methods as registered_methods
@@ -21,6 +25,9 @@ from sdcd.parameters import closest
 
 FOLDER = "own"
 """The folder of results, beside those of the scales."""
+
+SMALL = 2_000_000
+"""Values of a table that is read before anything is planned: it takes a second or two."""
 
 RUN_PATTERN = r"(?:seed|resample)\d+"
 """Matches what a method is fitted to: all rows with a seed, or a resample."""
@@ -185,3 +192,49 @@ def look_at_files(study: OwnStudy) -> Look:
         if not Path(path).is_file():
             raise InputError(f"{where}.{key}: {path}: no such file")
     return found
+
+
+def read_small_files(study: OwnStudy, found: Look) -> None:
+    """Read a study's files as its jobs will, if its table has at most :data:`SMALL` values.
+
+    Raises
+    ------
+    InputError
+        For the first fault, such as a label that is no variable, as ``sdcd fit`` would find it.
+    """
+    from sdcd.data.checks import check_fittable
+    from sdcd.fits.child import require_kind
+
+    if found.n * found.d > SMALL:
+        return
+    path = study.data
+    try:
+        data = read_dataset(path, **study.reading)
+        try:
+            check_fittable(data.names, data.X, data.intervened)
+        except DataError as error:
+            raise InputError(f"{path}: {error}") from None
+        for name in study.methods:
+            require_kind(registered_methods()[name], data, path)
+        read_knowledge(data.names, **study.knowledge)
+        if study.truth is not None:
+            read_truth(study.truth, data.names)
+    except InputError as error:
+        raise InputError(f"config key own_data.{study.name}: {error}") from None
+
+
+def read_truth(path: str, names: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+    """The true graph over a table's variables, int8 (d, d), and in words what is left out of it.
+
+    Raises
+    ------
+    InputError
+        If the file is no list of edges, or none is between the variables.
+    """
+    left_out: list[str] = []
+    adjacency, _ = read_edges(path, names, left_out=left_out)
+    if not adjacency.any():
+        raise InputError(
+            f"{path}: no edge between the table's variables ({'; '.join(left_out) or 'empty'})"
+        )
+    return adjacency, left_out

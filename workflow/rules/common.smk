@@ -21,7 +21,14 @@ from sdcd.fits.costs import FULL_ATTEMPT, allowance, expected_seconds
 from sdcd.errors import InputError
 from sdcd.exhibits import FIGURES, TABLES, available, file_stem
 from sdcd.experiments.datasets import DATASET_PATTERN, DatasetKey
-from sdcd.experiments.own_data import FOLDER, RUN_PATTERN, look_at_files, of_run, own_studies
+from sdcd.experiments.own_data import (
+    FOLDER,
+    RUN_PATTERN,
+    look_at_files,
+    of_run,
+    own_studies,
+    read_small_files,
+)
 from sdcd.experiments.plan import DERIVED, FROM_DATA, STUDIES, make_plan
 from sdcd.fits.fingerprint import fingerprint
 from sdcd.fits.provenance import fit_fingerprint
@@ -55,6 +62,8 @@ try:
     LOOKS = {name: look_at_files(study) for name, study in STUDIES_OF_OWN_DATA.items()}
     RESULTS = f"{config.get('results', 'results')}/{PLAN.scale}"
     if workflow.is_main_process:
+        for name, study in STUDIES_OF_OWN_DATA.items():
+            read_small_files(study, LOOKS[name])
         print(*warnings(PLAN, RESULTS), sep="\n", end="", file=sys.stderr)
 except InputError as error:
     sys.exit(f"Error: {error}")

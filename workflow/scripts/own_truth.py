@@ -7,8 +7,7 @@ import _script
 import numpy as np
 
 from sdcd.data.dataset import read_dataset
-from sdcd.data.edges import read_edges
-from sdcd.errors import InputError
+from sdcd.experiments.own_data import read_truth
 from sdcd.files import write_json, write_npz
 
 
@@ -21,12 +20,7 @@ def main() -> None:
     a = parser.parse_args()
 
     names = read_dataset(a.data).names
-    left_out: list[str] = []
-    adjacency, _ = read_edges(a.truth, names, left_out=left_out)
-    if not adjacency.any():
-        raise InputError(
-            f"{a.truth}: no edge between the table's variables ({'; '.join(left_out) or 'empty'})"
-        )
+    adjacency, left_out = read_truth(a.truth, names)
     write_npz(a.out, adjacency=adjacency, names=np.array(names, dtype=np.str_))
     about = {"file": Path(a.truth).name, "n_edges": int(adjacency.sum()), "left_out": left_out}
     write_json(Path(a.out).with_suffix(".json"), about)
