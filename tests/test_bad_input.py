@@ -152,6 +152,20 @@ def test_files_that_are_something_else(here, capsys):
         assert message in refused(capsys, here, *arguments)
 
 
+def test_folders_of_outputs_are_made_for_every_command(here, capsys):
+    fit = ["fit", "data.npz", *GIES, "--no-model", "-o", "new/a/fit.npz", "--log", "new/b/log"]
+    simulate = ["simulate", "--d", "3", "--s", "1", "--n-observational", "20", "-o", "new/c/x.npz"]
+    for arguments in (fit, simulate):
+        assert run(capsys, *arguments)[0] == 0
+    assert {"new/a/fit.npz", "new/b/log", "new/c/x.npz"} <= content(here).keys()
+
+
+def test_a_method_that_needs_interventions_says_how_they_are_read(here, capsys):
+    arguments = ["--method", "mean-difference", "--no-picture", "-o", "fit.npz"]
+    code, _, err = run(capsys, "fit", "cells.csv", *arguments)
+    assert code == 3 and "--perturbation-column names the column" in err
+
+
 def test_a_score_that_is_not_defined_says_why(here, capsys):
     cycle = np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]])
     np.savez("fit.npz", adjacency=cycle, names=np.array(list("abc")))

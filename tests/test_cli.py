@@ -16,6 +16,7 @@ from sdcd.cli.score import SCORES
 from sdcd.data.dataset import read_dataset
 from sdcd.data.edges import read_edges, write_edges
 from sdcd.errors import InputError
+from sdcd.methods.registry import methods
 from sdcd.signals import ENDING
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -149,6 +150,15 @@ def test_scores_do_not_depend_on_the_order_of_the_truth_s_variables(tmp_path, da
     np.savez(other, **{**content, "names": np.array(list("abcde"))})
     code, _, err = run(capsys, "score", fit, "--truth", other)
     assert code == 2 and "not in both: X0, X1, X2, X3, X4" in err
+
+
+def test_the_readme_counts_the_methods():
+    plain = [m for name, m in methods().items() if "+" not in name and "SDCD" not in name]
+    further = [m for m in plain if m.source.startswith("not in the paper")]
+    assert (len(plain) - len(further), len(further)) == (11, 11)
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    assert "the paper's eleven baselines" in readme
+    assert "eleven other methods, which the paper does not have" in readme
 
 
 def test_a_failed_fit_is_kept_and_scored_as_null(tmp_path, data, capsys):

@@ -85,7 +85,11 @@ def mean_difference(
     control = ~intervened.any(axis=1)
     n_control = int(control.sum())
     if n_control < FEWEST_ROWS:
-        raise MethodFailure("error", f"{n_control} rows without interventions, expected 2 or more")
+        raise MethodFailure(
+            "error",
+            f"{n_control} rows without interventions, expected 2 or more to compare with (sdcd fit: "
+            "--control says which labels mean unperturbed)",
+        )
     mean, variance = X[control].mean(axis=0), X[control].var(axis=0, ddof=1)
     constant = variance == 0
     sd = np.sqrt(np.where(constant, np.nan, variance))
@@ -109,7 +113,12 @@ def mean_difference(
         p_value[i] = 2 * student.sf(np.abs(shift[i]) / error[i], min(n, n_control) - 1)
     tested = np.isfinite(p_value)
     if not tested.any():
-        raise MethodFailure("error", "no variable is intervened on in two rows or more")
+        raise MethodFailure(
+            "error",
+            "no variable is intervened on in two rows or more, expected one at least (sdcd fit: "
+            "--perturbation-column names the column that says what was perturbed; without "
+            "interventions, take another method)",
+        )
 
     adjusted = np.full((d, d), np.inf)
     adjusted[tested] = false_discovery_control(p_value[tested])
