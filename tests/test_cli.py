@@ -231,8 +231,6 @@ def test_too_small_an_npz_is_refused_too(tmp_path, capsys):
 
 
 def test_methods_are_listed_for_people_and_for_programs(capsys):
-    from sdcd.methods.registry import methods
-
     code, out, _ = run(capsys, "methods", "--json")
     listed = json.loads(out)
     assert code == 0 and list(listed) == list(methods())

@@ -87,8 +87,8 @@ def mean_difference(
     if n_control < FEWEST_ROWS:
         raise MethodFailure(
             "error",
-            f"{n_control} rows without interventions, expected 2 or more to compare with (sdcd fit: "
-            "--control says which labels mean unperturbed)",
+            f"{n_control} rows without interventions, expected 2 or more to compare with (sdcd "
+            "fit: --control says which labels mean unperturbed)",
         )
     mean, variance = X[control].mean(axis=0), X[control].var(axis=0, ddof=1)
     constant = variance == 0
