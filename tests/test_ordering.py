@@ -27,7 +27,7 @@ from sdcd.estimator.ordering import (
     total,
 )
 from sdcd.fits.fingerprint import closure
-from sdcd.methods.ordered import DEFAULTS, OWN_NAMES, SUFFIX
+from sdcd.methods.ordered import DEFAULTS, OWN_NAMES, SUFFIX, warning
 from sdcd.methods.registry import method, methods
 
 QUICK = Fitting(hidden=10, first_steps=2000, steps=600, batch_size=128)
@@ -168,6 +168,16 @@ def test_where_the_data_do_not_determine_the_order_the_start_stays_and_the_resul
     told = learn(chain(), start=np.eye(4, k=-1, dtype=np.int8), settings=rules)
     assert told.determined and not told.from_start
     assert np.array_equal(told.adjacency, np.eye(4, k=1, dtype=np.int8))
+
+
+def test_a_search_that_does_not_end_determines_no_order():
+    start = np.eye(4, k=-1, dtype=np.int8)  # Turned round.
+    once = Settings(fitting=QUICK, restarts=0, search=SearchRules(max_rounds=1))
+    result = learn(chain(), start=start, settings=once)
+    assert len(result.history) == 1 and not result.ended
+    assert not result.determined and "without end" in warning(result)
+    # It is better than the start on unseen rows nonetheless, and stays.
+    assert not result.from_start and result.search_gain > 0.01
 
 
 def test_a_block_goes_where_it_should_and_disjoint_moves_add():

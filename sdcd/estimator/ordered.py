@@ -14,9 +14,10 @@ stays.
 *Whether the data determine the order* is asked of the judged rows at the end. An edge is
 *undetermined* if turning it round (:mod:`sdcd.estimator.directions`) loses less than a move has to
 gain. Where that is so of more than half of the edges, an order can be better only by needing fewer
-of them, and the graph of a wrong one has many that are false. There the graph found stays only if
-it is better than that of the starting order, again by the rule for a move and on the judged rows;
-else the result is the graph that the search started from.
+of them, and the graph of a wrong one has many that are false. A search that finds moves without end
+is another sign: with few rows, among d (d - 1) moves there is always one that counts by chance. In
+both cases the graph found stays only if it is better than that of the starting order, again by the
+rule for a move and on the judged rows; else the result is the graph that the search started from.
 """
 
 import time
@@ -103,8 +104,11 @@ class Ordered:
         standard error (:mod:`sdcd.estimator.directions`). NaN for other pairs.
     undetermined : int
         Edges whose reversal is less than a move has to gain.
+    ended : bool
+        Whether the search that found the order came to an end before its last round.
     determined : bool
-        Whether these are no more than the part :attr:`Settings.undetermined` of all.
+        Whether it did, and undetermined edges are no more than the part
+        :attr:`Settings.undetermined` of all.
     from_start : bool
         Whether ``order`` and ``adjacency`` are those of the start: see the module.
     search_gain, search_gain_se : float
@@ -116,7 +120,8 @@ class Ordered:
         A record per round, see :class:`~sdcd.estimator.ordering.SearchState`.
     searches : list of dict
         A record per search: ``score`` (nats per scored row) and ``edges`` of its graph, whether it
-        was ``kept``, and the ``seconds`` of processor time that all had taken by then.
+        ``ended`` before its last round and was ``kept``, and the ``seconds`` of processor time that
+        all had taken by then.
     graphs : list of int8 (d, d)
         The graph of each search.
     fitted : int
@@ -130,6 +135,7 @@ class Ordered:
     reversal: np.ndarray
     reversal_se: np.ndarray
     undetermined: int
+    ended: bool
     determined: bool
     from_start: bool
     search_gain: float
@@ -364,7 +370,13 @@ class _Run:
         self.graphs.append(adjacency)
         seconds = round(self.seconds + time.process_time(), 3)
         self.records.append(
-            {"score": float(rows.mean()), "edges": edges, "kept": better, "seconds": seconds}
+            {
+                "score": float(rows.mean()),
+                "edges": edges,
+                "ended": self.state.done,
+                "kept": better,
+                "seconds": seconds,
+            }
         )
         if better:
             self.best = _Best(list(self.state.order), graph, rows, self._needed(graph))
@@ -377,7 +389,8 @@ class _Run:
         """The best search's order and graph, judged, or those of the start."""
         found, edges = self.best, self._judge(self.best.graph, self.best.networks)
         gained = float("nan"), float("nan")
-        determined, from_start = self._determined(edges), False
+        ended = [record["ended"] for record in self.records if record["kept"]][-1]
+        determined, from_start = ended and self._determined(edges), False
         if not determined and start is not None:
             before = self._graph(self.first_order)
             gained = difference(self._total(found.graph), self._total(before))
@@ -397,6 +410,7 @@ class _Run:
             order=np.array(order, dtype=np.int64),
             **arrays,
             undetermined=sum(not self._counts(*values[2:]) for values in edges.values()),
+            ended=ended,
             determined=determined,
             from_start=from_start,
             search_gain=gained[0],

@@ -122,7 +122,8 @@ def order_graph(
         :class:`~sdcd.estimator.ordered.Ordered`: ``order``, ``gain``, ``gain_se``, ``reversal``,
         ``reversal_se``.
         Among the diagnostics are ``edges_undetermined``, the number of edges whose direction the
-        data do not tell; ``order_determined``, whether these are few enough; ``order_from``,
+        data do not tell; ``order_determined``, whether these are few enough and the search came to
+        an end; ``order_from``,
         "search" or, where the search came to nothing because the data do not tell, "start"; and
         then ``warnings``, a list of one sentence.
     """
@@ -182,9 +183,11 @@ def warning(result: Ordered) -> str:
     """What is said where the data do not determine the order."""
     edges = int(np.count_nonzero(result.adjacency))
     kept = "the graph that the search started from" if result.from_start else "the graph found"
+    reason = f"{result.undetermined} of {edges} edges can be turned round at no loss on unseen rows"
+    if not result.ended:
+        reason = "the search found better orders without end, as it does with too few rows"
     return (
-        f"the data do not determine the causal order: {result.undetermined} of {edges} edges can "
-        f"be turned round at no loss on unseen rows; this is {kept}, see docs/order.md"
+        f"the data do not determine the causal order: {reason}; this is {kept}, see docs/order.md"
     )
 
 
