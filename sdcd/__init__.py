@@ -22,6 +22,7 @@ Data flows one way, and a room imports only from those that stand before it in t
 ``verdicts``                 does it reproduce, cell by cell and claim by claim
 ``figures``, ``tables``      what the paper shows, beside what was reproduced; none of the three
                              depends on another
+``exhibits``                 what each figure and table is made from
 ``report``                   one page of everything; results as one file
 ``reproduction``             the paper's runs as kept in the repository
 ``cli``                      the ``sdcd`` command

@@ -1,5 +1,6 @@
 """The lock, the conda files and the installed packages agree; set-up says what it needs."""
 
+import ast
 import importlib.metadata
 import os
 import re
@@ -89,6 +90,17 @@ def test_a_built_package_has_the_files_that_its_modules_read(tmp_path):
     source, built = tmp_path / "sdcd", tmp_path / "built/sdcd"
     files = {path.relative_to(source) for path in source.rglob("*") if path.is_file()}
     assert files == {path.relative_to(built) for path in built.rglob("*") if path.is_file()}
+
+
+def test_the_list_of_a_room_has_every_module_of_it():
+    """Where a room's first page lists its modules; with a leading underscore they need not be."""
+    for page in (ROOT / "sdcd").rglob("__init__.py"):
+        text = ast.get_docstring(ast.parse(page.read_text())) or ""
+        listed = set(re.findall(r"^``(\w+)``", text, flags=re.MULTILINE))
+        listed |= set(re.findall(r"``(\w+)``", text)) if listed else set()
+        modules = {path.stem for path in page.parent.glob("[!_]*.py")}
+        modules |= {path.parent.name for path in page.parent.glob("[!_]*/__init__.py")}
+        assert not listed or modules <= listed, (page, modules - listed)
 
 
 def test_the_lock_is_for_every_platform():

@@ -3,6 +3,7 @@
 ``contract``    what a method takes and returns, and how it is registered
 ``registry``    all registered methods by name
 ``variants``    SDCD and its ablations
+``dag``         any method's graph as a DAG
 ``pruned``      every method with held-out pruning after it
 ``ordered``     every method with the search over orders after it
 ``outside``     commands of other programs as methods

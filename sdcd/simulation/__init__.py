@@ -1,4 +1,4 @@
-"""Simulated data: the paper's own (:func:`simulate`) and the DCDI benchmark's."""
+"""Simulated data: the paper's own, seed for seed, and the DCDI benchmark's."""
 
 from sdcd.simulation.dcdi import MECHANISMS, simulate_dcdi
 from sdcd.simulation.families import simulate_family
