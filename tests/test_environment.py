@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[1]
 PIN = re.compile(r"([A-Za-z0-9_.-]+)==([A-Za-z0-9_.!]+)")
@@ -101,6 +102,15 @@ def test_the_list_of_a_room_has_every_module_of_it():
         modules = {path.stem for path in page.parent.glob("[!_]*.py")}
         modules |= {path.parent.name for path in page.parent.glob("[!_]*/__init__.py")}
         assert not listed or modules <= listed, (page, modules - listed)
+
+
+def test_the_lock_is_for_the_oldest_python_that_the_project_takes():
+    """3.11.0, not only the patch release at hand: Debian 12 has 3.11.2."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    oldest = project["requires-python"].removeprefix(">=") + ".0"
+    for name in lock():
+        wanted = importlib.metadata.metadata(name).get("Requires-Python") or ""
+        assert SpecifierSet(wanted).contains(oldest), f"{name} needs Python {wanted}"
 
 
 def test_the_lock_is_for_every_platform():
