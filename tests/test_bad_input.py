@@ -166,6 +166,57 @@ def test_a_method_that_needs_interventions_says_how_they_are_read(here, capsys):
     assert code == 3 and "--perturbation-column names the column" in err
 
 
+def test_characters_that_the_font_lacks_are_one_note(here, capsys):
+    text = Path("cells.csv").read_text().replace("a,b,c", "a,\u907a\u4f1d\u5b50,c")
+    Path("names.csv").write_text(text, encoding="utf-8")
+    code, _, err = run(capsys, "fit", "names.csv", "--method", "GIES", "-o", "fit.npz")
+    assert code == 0 and "font" in err.splitlines()[-1] and "Warning" not in err
+    assert err.count("font") == 1
+
+
+def test_odd_tables_and_names(here, capsys):
+    os.mkfifo("pipe.csv")
+    both = ["control", "b"] * 30
+    rows = [f"{a:.3f},{b:.3f},{g}" for (a, b, _), g in zip(values(), both, strict=True)]
+    Path("both.csv").write_text("\n".join(["control,b,guide", *rows]) + "\n")
+    Path("comma.csv").write_text("a,b\n" + '"1,5","2,5"\n' * 20)
+    for arguments, message in (
+        (["pipe.csv", "-o", "x.npz"], "pipe.csv: is a pipe, expected a CSV file that can be read"),
+        (["cells.csv", "-o", ".npz"], ".npz: the name of the output must end in .npz"),
+        (
+            ["comma.csv", "-o", "x.npz"],
+            "row 2, column 'a': '1,5', expected a number with a decimal",
+        ),
+        (
+            ["both.csv", "--perturbation-column", "guide", "-o", "x.npz"],
+            "label 'control' is a variable and a usual label of unperturbed rows",
+        ),
+        (
+            ["both.csv", "--perturbation-column", "b", "-o", "x.npz"],
+            "column 'guide': 'control', expected a number (--ignore-column leaves a column out",
+        ),
+    ):
+        assert message in refused(capsys, here, "fit", *arguments)
+    say = ["fit", "both.csv", "--perturbation-column", "guide", "--control", "control"]
+    assert run(capsys, *say, *GIES, "-o", "x.npz")[0] == 0
+
+
+def test_a_standard_stream_that_is_closed_is_no_file_of_ours(here):
+    command = "from sdcd.cli import main; raise SystemExit(main())"
+    fit = [sys.executable, "-c", command, "fit", "cells.csv", *GIES, "--no-model", "-o", "x.npz"]
+    for closed in ("2>&-", "<&- >&- 2>&-"):
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        end = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *fit], env=env)
+        assert end.returncode == 0
+        assert json.loads(Path("x.json").read_text())["status"] == "ok"
+
+
+def test_memory_that_torch_lacks_is_one_line(here, capsys):
+    arguments = ["--d", "3", "--s", "1", "--n-observational", str(10**14), "-o", "x.npz"]
+    code, _, err = run(capsys, "simulate", *arguments)
+    assert code == 4 and err.startswith("sdcd: error: memory ran out")
+
+
 def test_a_score_that_is_not_defined_says_why(here, capsys):
     cycle = np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]])
     np.savez("fit.npz", adjacency=cycle, names=np.array(list("abc")))
@@ -328,7 +379,7 @@ def test_every_command_ends_an_error_of_the_system_in_one_line(here, capsys, mon
         ("x.csv", "a,b\n1,2\n3,−4\n", "row 3, column 'b': '−4', expected a number"),
         ("x.csv", "a,b\n1,2\n\0,4\n", "row 3"),
         ("x.xlsx", "", "files called '.xlsx' are not read, expected .npz, .csv, .tsv"),
-        ("noname", "a,b\n1,2\n", "files called 'without a suffix' are not read"),
+        ("noname", "a,b\n1,2\n", "files without a suffix are not read"),
         ("x.csv.gz", "a,b\n1,2\n", "is not a gzip archive"),
         ("x.h5ad", "a,b\n1,2\n", "is not an .h5ad file (HDF5)"),
         ("x.zarr", "a,b\n1,2\n", "no such folder, expected a .zarr folder"),

@@ -26,6 +26,7 @@ EXIT_SYSTEM = 4
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     outputs = Outputs()
+    _fill_standard_streams()
     try:
         with terminable():
             # Here, so that whoever interrupts what takes long to import gets a line.
@@ -46,9 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _interrupted()
     except RuntimeError as error:
         # So Python 3.11 hands on what interrupts it while it makes a class.
-        if not isinstance(error.__cause__, KeyboardInterrupt):
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            return _interrupted()
+        # And so torch says that memory ran out.
+        if "can't allocate memory" not in str(error):
             raise
-        return _interrupted()
+        _last_words(f"error: memory ran out{outputs.in_words()}")
+        return EXIT_SYSTEM
     except Terminated as end:
         _last_words("terminated")
         return 128 + end.number
@@ -66,6 +71,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         _last_words(f"error: {where}{error.strerror or error}{outputs.in_words()}")
         return EXIT_SYSTEM
+
+
+def _fill_standard_streams() -> None:
+    """Where one is closed, the first file that is opened would take its place, and its text."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            # Fits are processes that get it too.
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def _interrupted() -> int:

@@ -89,8 +89,9 @@ def read_fit(path: str | Path):
 
 
 def require_suffix(path: str | Path, suffixes: Sequence[str]) -> None:
-    """Refuse an output with another suffix; :class:`InputError`."""
-    if not Path(path).name.endswith(tuple(suffixes)):
+    """Refuse an output with another suffix, or with nothing before it; :class:`InputError`."""
+    name = Path(path).name
+    if not name.endswith(tuple(suffixes)) or name in suffixes:
         raise InputError(f"{path}: the name of the output must end in {' or '.join(suffixes)}")
 
 

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import sys
 import tempfile
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -301,4 +302,9 @@ def write_views(
         note(f"sdcd: no picture: {error}; install with: pip install -e '.[figures]'")
         return [edges]
     title = f"{record.get('method', '')}, {int(graph.adjacency.sum())} edges".removeprefix(", ")
-    return [edges, *draw_graph(graph.adjacency, graph.weights, names, stem, title=title)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        drawn = draw_graph(graph.adjacency, graph.weights, names, stem, title=title)
+    if any("missing from" in str(warning.message) for warning in caught):
+        note("sdcd: the picture's font lacks some characters of the names")
+    return [edges, *drawn]

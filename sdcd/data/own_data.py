@@ -181,8 +181,8 @@ def _read(path: Path, options: TableOptions) -> Table:
     column, ignored = options.perturbation_column, options.ignore_columns
     if suffix is None or suffix == ".npz":
         raise InputError(
-            f"{path}: files called {path.suffix or 'without a suffix'!r} are not read, expected "
-            f".npz, {', '.join(SUFFIXES)}"
+            f"{path}: files {f'called {path.suffix!r}' if path.suffix else 'without a suffix'} are "
+            f"not read, expected .npz, {', '.join(SUFFIXES)}"
         )
     if suffix in (".h5ad", ".zarr"):
         from sdcd.data.annotated import read_annotated
@@ -319,6 +319,12 @@ def _understood(
     known: dict[str, list[str] | None] = {}
     wrong: dict[str, str] = {}
     for label in dict.fromkeys(table.labels):
+        if options.controls is None and label in variables and is_control(label):
+            raise InputError(
+                f"{path}: column {options.perturbation_column!r}: label {label!r} is a variable "
+                "and a usual label of unperturbed rows, expected one; --control says which "
+                "labels mean unperturbed"
+            )
         if _unlabelled(label, table.names, options) or is_control(label):
             known[label] = []
         elif label in variables:

@@ -13,6 +13,7 @@ import csv
 import difflib
 import gzip
 import operator
+import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -71,6 +72,8 @@ def refuse_other_file(path: str | Path, expected: str, besides: bytes = b"") -> 
         How a file of the expected kind begins, if that is one of the known beginnings.
     """
     path = Path(path)
+    if path.is_fifo():
+        raise InputError(f"{path}: is a pipe, expected {expected} that can be read twice")
     try:
         with open(path, "rb") as stream:
             head = stream.read(16)
@@ -207,7 +210,11 @@ def _check_number(path: Path, cell: str, row: str, column: str, no_labels: bool)
             raise InputError(
                 f"{path}: {row}, column {column!r}: {found}, expected a number"
             ) from None
-        hint = " (a perturbation column is named with --perturbation-column)" if no_labels else ""
+        hint = " (--ignore-column leaves a column out that is no variable)"
+        if no_labels:
+            hint = " (a perturbation column is named with --perturbation-column)"
+        if re.fullmatch(r"[-+]?\d+,\d+", text):
+            hint = " with a decimal point"
         raise InputError(
             f"{path}: {row}, column {column!r}: {shortened(text)}, expected a number{hint}"
         ) from None
