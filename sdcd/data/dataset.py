@@ -261,7 +261,7 @@ def _checked_names(names: object, d: int) -> tuple[str, ...]:
         raise InputError(f"{len(names)} names for {d} variables")
     for name in names:
         if not isinstance(name, str) or not name:
-            raise InputError(f"variable name {str(name)!r}, expected a string that is not empty")
+            raise InputError(f"variable name {name!r}, expected a string that is not empty")
     names = tuple(str(name) for name in names)
     if len(set(names)) != d:
         twice = next(name for name in names if names.count(name) > 1)
