@@ -64,6 +64,11 @@ def test_who_was_run_on_fewer_data_sets_is_first_only_if_ahead_beyond_doubt():
     assert list(table.index) == ["b", "c", "a", "f", "e"]
     assert table["behind"].to_dict() == {"b": 0, "c": 55 / 3, "a": 20, "f": 31.5, "e": -10}
     assert table["leads"].to_dict() == {"b": True, "c": False, "a": False, "f": True, "e": False}
+    # On two data sets, equal differences are an interval of no width.
+    shds["b"] = [20, 30]
+    table = by_method(standings(runs_of(shds)))
+    assert table.loc["b", ["behind_low", "behind_high"]].tolist() == [-20, -20]
+    assert table.index[table["first"]].tolist() == ["a"]
     shds["b"] = [20, 31, 24, None]
     assert by_method(standings(runs_of(shds))).loc["a", "behind"] == 0
 

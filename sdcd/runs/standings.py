@@ -10,7 +10,7 @@ MEANS = ("shd", "shd_cpdag", "aid", "average_precision", "seconds")
 
 COLUMNS = (
     *(*SETTING, "method", "n_datasets", "n", "n_failed", *MEANS, "rank", "rank_low", "rank_high"),
-    *("shortened", "behind", "behind_low", "behind_high", "leads"),
+    *("shortened", "behind", "behind_low", "behind_high", "first", "leads"),
 )
 """Columns of :func:`standings`."""
 
@@ -21,10 +21,10 @@ def standings(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
     On each data set the methods that were run on it are ranked by ``metric``, the lowest first,
     equals sharing the mean of their ranks; a failed fit is behind all that finished. First is the
     method with the lowest mean rank of those that finished the most data sets, unless one that
-    never failed is ahead of it: on the data sets that both finished, the 95 % interval of the mean
-    difference of the two (Student's t, paired) lies below 0. A method leads with the first if its
-    interval does not lie above 0. With fewer than two data sets there is no interval, and nobody
-    leads.
+    never failed is ahead of it: on three data sets or more that both finished, the 95 % interval of
+    the mean difference of the two (Student's t, paired) lies below 0. A method leads with the first
+    if its interval does not lie above 0. With fewer than two data sets there is no interval, and
+    nobody leads.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def standings(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
         of ``n_datasets``, ``n_failed`` on how many it failed, the means :data:`MEANS` are over
         those it finished (NaN where the method has none), ``rank_low`` and ``rank_high``
         the 95 % interval of the mean ``rank``, within the ranks that there are, ``behind`` the
-        mean difference to the first with its interval.
+        mean difference to the ``first`` with its interval.
     """
     runs = tidy(runs)
     for column in {metric, *MEANS}:
@@ -85,14 +85,15 @@ def _behind_the_first(table: pd.DataFrame, cell: pd.DataFrame, metric: str) -> p
         behind = _behind(table.index, cell, first, metric)
         before.append(first)
         # Ranks of methods that were run on other data sets do not compare; differences do.
-        rivals = table.index[(table["n_failed"] == 0) & ~table.index.isin(before)]
-        ahead = behind.loc[rivals, "behind_high"]
+        may = (table["n_failed"] == 0) & (behind["_pairs"] > 2) & ~table.index.isin(before)
+        ahead = behind["behind_high"][may]
         if not (ahead < 0).any():
             break
         first = ahead.idxmin()
-    table = table.join(behind).reset_index()[[*COLUMNS[:-1]]]
+    table = table.join(behind).reset_index()
+    table["first"] = table["method"] == first
     table["leads"] = table["behind_low"] <= 0
-    return table
+    return table[list(COLUMNS)]
 
 
 def _behind(methods: pd.Index, cell: pd.DataFrame, first: str, metric: str) -> pd.DataFrame:
@@ -100,5 +101,5 @@ def _behind(methods: pd.Index, cell: pd.DataFrame, first: str, metric: str) -> p
     for method in methods:
         pairs = pair_methods(cell, method, first, metric)["difference"]
         half = float(half_width(pairs.std(), len(pairs)))
-        rows.append((pairs.mean(), pairs.mean() - half, pairs.mean() + half))
-    return pd.DataFrame(rows, methods, ["behind", "behind_low", "behind_high"])
+        rows.append((pairs.mean(), pairs.mean() - half, pairs.mean() + half, len(pairs)))
+    return pd.DataFrame(rows, methods, ["behind", "behind_low", "behind_high", "_pairs"])

@@ -33,11 +33,10 @@ def layout(table: pd.DataFrame, caption: str) -> Layout:
     headings = ["n", "rank", "behind", *(heading for heading, _ in COLUMNS.values())]
     rows, best, notes, firsts = [], set(), {}, {}
     for index, row in enumerate(table.to_dict("records")):
-        is_first = row["behind_low"] == row["behind_high"] == 0
         leaders = firsts.setdefault(_kind(row), [])
         entries = [str(row["n"]) + (f", {row['n_failed']} failed" if row["n_failed"] else "")]
         entries.append(_with_interval(row, "rank"))
-        entries.append("first" if is_first else _with_interval(row, "behind"))
+        entries.append("first" if row["first"] else _with_interval(row, "behind"))
         entries += [_number(row[key], text) for key, (_, text) in COLUMNS.items()]
         rows.append(((_kind(row), row["method"]), [{"": text} for text in entries]))
         if row["leads"]:
