@@ -271,7 +271,7 @@ def test_what_a_reversal_costs_tells_directions_that_the_data_determine():
         ({"candidates": np.ones((2, 2))}, r"candidates have shape \(2, 2\), expected \(4, 4\)"),
         ({"seed": -1}, "seed is -1, expected an integer not below 0"),
         ({"settings": Settings(scored_fraction=0.95)}, "together below 1"),
-        ({"X": chain(300)}, "210 to fit, 60 to score, 30 to judge"),
+        ({"X": chain(19)}, "19 rows, expected at least 20 for a search over orders"),
         ({"X": np.full((500, 4), np.nan)}, "row 0, column 0 is nan"),
     ],
 )
