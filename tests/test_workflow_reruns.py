@@ -108,7 +108,7 @@ ROWS = {
     "`sdcd/verdicts/`, with `claims.csv`": [
         (
             append("sdcd/verdicts/claims.py"),
-            of("verdicts", "table_method_comparison", "report_page"),
+            of("verdicts", "report_page"),
         ),
         (append("sdcd/verdicts/claims.csv", "\n"), of("verdicts")),
     ],
