@@ -360,3 +360,20 @@ def test_the_example_of_the_proteins_runs(tmp_path, capsys):
     code, out, _ = run(capsys, "score", fit, "--truth", truth)
     scores = json.loads(out)
     assert code == 0 and scores["shd"] >= 18 - scores["n_edges"] and scores["recall"] is not None
+
+
+def test_what_an_earlier_fit_left_beside_is_gone_when_a_later_one_is_interrupted(
+    tmp_path, cells, capsys, monkeypatch
+):
+    out = tmp_path / "fit.npz"
+    where = ["fit", cells, *PERTURBED, "-o", out, "--method"]
+    assert run(capsys, *where, "GIES")[0] == 0
+    assert {"fit.edges.csv", *PICTURES} <= files(tmp_path)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sdcd.cli.fit.write_model", interrupted)
+    assert run(capsys, *where, "SDCD", *FAST)[0] == 130
+    assert json.loads((tmp_path / "fit.json").read_text())["method"] == "SDCD"
+    assert not {"fit.edges.csv", "fit.model.npz", *PICTURES} & files(tmp_path)

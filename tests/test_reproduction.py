@@ -153,8 +153,30 @@ def test_the_standing_counts_the_verdicts(plan, filled):
     # Two fits at d = 4, of which the paper has no cell. Seven claims need no fit.
     found = standing(plan, filled)
     assert found.startswith("**0 of the 427 cells of the paper's tables and 7 of its 58 claims are")
-    assert "of the cells 0 are reproduced, 0 are not, 0 are open (" in found
-    assert "of the claims 7 are reproduced, 0 are not, 0 are open (" in found
+    assert "cells 0 are reproduced (0 of them within half the margin as well), 0 are not" in found
+    assert "claims 7 are reproduced (7 of them about the constraints alone" in found
+
+
+def test_the_standing_tells_apart_what_is_reproduced_easily(plan, monkeypatch):
+    rows = [
+        ("cell", "observational", "reproduced", 3.0, "reproduced"),
+        ("cell", "observational", "reproduced", 3.0, "inconclusive"),
+        ("cell", "observational", "not reproduced", 3.0, "not reproduced"),
+        ("cell", "interventional", "not reproduced", None, None),
+        ("cell", "interventional", "not run", None, None),
+        ("claim", "observational", "reproduced", None, None),
+        ("claim", "constraint_costs", "reproduced", None, None),
+        ("claim", None, "inconclusive", None, None),
+    ]
+    columns = ["kind", "experiment", "verdict", "published", "half_margin"]
+    judged = pd.DataFrame(rows, columns=columns)
+    monkeypatch.setattr("sdcd.reproduction.standing.kept_runs", lambda *_: None)
+    monkeypatch.setattr("sdcd.verdicts.judge", lambda _: judged)
+    found = standing(plan, "nowhere")
+    assert "4 of the 5 cells of the paper's tables and 3 of its 3 claims" in found
+    assert "2 are reproduced (1 of them within half" in found
+    assert "2 are not (1 of them because the method ends here where the paper has NA)" in found
+    assert "2 are reproduced (1 of them about the constraints alone" in found
 
 
 def test_the_standing_is_written_between_its_lines(tmp_path):

@@ -187,8 +187,9 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
             log=options.log,
             progress=sys.stderr.isatty() if options.progress is None else options.progress,
         )
+        # If what follows is interrupted, nothing of an earlier fit lies beside this one.
+        remove_views(out)
         slopes = None
-        model_path(out).unlink(missing_ok=True)
         # Those that honour what is known beforehand are SDCD and its variants.
         if chosen.knowledge if options.model is None else options.model:
             slopes = write_model(out, data, mean, sd, seed=options.seed, threads=options.threads)
@@ -254,6 +255,13 @@ def _targets(text: str, dataset) -> float | list[int]:
     return [dataset.names.index(name) for name in names]
 
 
+def remove_views(fit: Path) -> None:
+    """Remove what an earlier fit of this name left beside its graph: edges, pictures, model."""
+    for suffix in (".edges.csv", *PICTURES):
+        fit.with_suffix(suffix).unlink(missing_ok=True)
+    model_path(fit).unlink(missing_ok=True)
+
+
 def write_views(
     fit: str | Path, *, picture: bool = True, frequencies=None, slopes=None
 ) -> list[Path]:
@@ -263,7 +271,7 @@ def write_views(
     ----------
     fit : path
         ``fit.npz``. ``fit.edges.csv``, ``fit.graph.png`` and ``fit.graph.pdf`` are written beside
-        it; those of an earlier fit go away if this one failed.
+        it.
     picture : bool
         Whether to draw. Without matplotlib nothing is drawn, and standard error says so.
     frequencies : sdcd.fits.resamples.Frequencies, optional
@@ -282,8 +290,6 @@ def write_views(
 
     fit = Path(fit)
     edges, stem = fit.with_suffix(".edges.csv"), fit.with_suffix(".graph")
-    for path in (edges, *(fit.with_suffix(suffix) for suffix in PICTURES)):
-        path.unlink(missing_ok=True)
     graph, record = load_fit(fit)
     if graph is None:
         return []

@@ -57,6 +57,8 @@ def main() -> int:
             older = older_than_the_code(ledger.read(options.folder))
             for name, (some, all_) in older.items():
                 print(f"made by other code than today's: {some} of {all_} fits of {name}")
+            if older:
+                print("these count all the same; 'run --stale' would make them again")
             print(f"report: {report.resolve()}")
     except InputError as error:
         print(f"python -m sdcd.reproduction: {error}", file=sys.stderr)

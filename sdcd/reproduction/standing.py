@@ -6,7 +6,7 @@ import pandas as pd
 
 from sdcd import verdicts
 from sdcd.errors import InputError
-from sdcd.experiments.plan import Plan
+from sdcd.experiments.plan import FAMILIES, Plan
 from sdcd.files import atomic_path
 from sdcd.reproduction.ledger import kept_runs
 
@@ -26,11 +26,19 @@ def standing(plan: Plan, folder: str | Path) -> str:
     """
     judged = verdicts.judge(kept_runs(plan, folder))
     cells, claims = (judged[judged["kind"] == kind] for kind in ("cell", "claim"))
+    within_half = _count(cells[cells["half_margin"] == "reproduced"], "reproduced")
+    without_value = _count(cells[cells["published"].isna()], "not reproduced")
+    of_constraints = _count(claims[~claims["experiment"].isin(FAMILIES)], "reproduced")
     return (
         f"**{_judged(cells)} of the {len(cells)} cells of the paper's tables and "
-        f"{_judged(claims)} of its {len(claims)} claims are judged by the runs kept here: "
-        f"of the cells {_numbers(cells)}; "
-        f"of the claims {_numbers(claims)}.**"
+        f"{_judged(claims)} of its {len(claims)} claims are judged by the runs kept here. "
+        f"Of the cells {_count(cells, 'reproduced')} are reproduced ({within_half} of them within "
+        f"half the margin as well), {_count(cells, 'not reproduced')} are not ({without_value} of "
+        "them because the method ends here where the paper has NA), "
+        f"{_count(cells, 'inconclusive')} are open: the runs so far show neither. "
+        f"Of the claims {_count(claims, 'reproduced')} are reproduced ({of_constraints} of them "
+        "about the constraints alone, without data), "
+        f"{_count(claims, 'not reproduced')} are not, {_count(claims, 'inconclusive')} are open.**"
     )
 
 
@@ -50,9 +58,5 @@ def _judged(judged: pd.DataFrame) -> int:
     return int((judged["verdict"] != "not run").sum())
 
 
-def _numbers(judged: pd.DataFrame) -> str:
-    counts = judged["verdict"].value_counts()
-    return (
-        f"{counts.get('reproduced', 0)} are reproduced, {counts.get('not reproduced', 0)} are not, "
-        f"{counts.get('inconclusive', 0)} are open (the runs so far show neither)"
-    )
+def _count(judged: pd.DataFrame, verdict: str) -> int:
+    return int((judged["verdict"] == verdict).sum())
