@@ -337,6 +337,25 @@ def test_the_page_and_its_tables(ran):
 
 @pytest.mark.workflow
 @pytest.mark.slow
+def test_what_reruns(ran):
+    clone, _ = ran
+    assert planned_own(clone) == set()
+    configure(clone, methods=["GIES", "mean-difference", "tree-importance"])
+    fits = {f"fits/mine/{run}/tree-importance.npz" for run in ("seed0", "resample1")}
+    assert planned_own(clone) == {*fits, "mine/report.html"}
+    (clone / "edges.csv").write_text("parent,child\na,b\n")
+    configure(clone)
+    assert planned_own(clone) == {"truth/mine.npz", "mine/report.html"}
+    configure(clone, drop_constant=True)
+    assert {"data/mine.npz", "fits/mine/seed0/GIES.npz"} <= planned_own(clone)
+    configure(clone, perturbation_column="giude")
+    code, text = snakemake(clone, "-n", *MINE, check=False)
+    assert code != 0
+    assert "Error: config key own_data.mine.perturbation_column: cells.csv has no column" in text
+
+
+@pytest.mark.workflow
+@pytest.mark.slow
 def test_what_is_known_beforehand_holds_and_a_change_reruns_the_fits(ran):
     clone, _ = ran
     (clone / "no.csv").write_text("parent,child\na,b\n")
@@ -357,22 +376,3 @@ def test_what_is_known_beforehand_holds_and_a_change_reruns_the_fits(ran):
     assert planned_own(clone) == {"knowledge/mine.json", *made}
     configure(clone, **content)
     assert planned_own(clone) == made
-
-
-@pytest.mark.workflow
-@pytest.mark.slow
-def test_what_reruns(ran):
-    clone, _ = ran
-    assert planned_own(clone) == set()
-    configure(clone, methods=["GIES", "mean-difference", "tree-importance"])
-    fits = {f"fits/mine/{run}/tree-importance.npz" for run in ("seed0", "resample1")}
-    assert planned_own(clone) == {*fits, "mine/report.html"}
-    (clone / "edges.csv").write_text("parent,child\na,b\n")
-    configure(clone)
-    assert planned_own(clone) == {"truth/mine.npz", "mine/report.html"}
-    configure(clone, drop_constant=True)
-    assert {"data/mine.npz", "fits/mine/seed0/GIES.npz"} <= planned_own(clone)
-    configure(clone, perturbation_column="giude")
-    code, text = snakemake(clone, "-n", *MINE, check=False)
-    assert code != 0
-    assert "Error: config key own_data.mine.perturbation_column: cells.csv has no column" in text
