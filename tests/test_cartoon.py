@@ -13,7 +13,7 @@ from sdcd.figures import cartoon
 from sdcd.files import write_json, write_npz
 from sdcd.runs.cartoon import COLUMNS, collect_cartoon
 
-BOUNDS = {"min_d": None, "max_d": None, "max_seeds": None, "shortened": ""}
+BOUNDS = {"min_d": None, "max_d": None, "max_seeds": None, "fewer_seeds": None, "shortened": ""}
 EXPERIMENT = Experiment(
     "interventional", [{"d": [4], "s": [1], "fractions": [1], "seeds": 1}], {"SDCD": BOUNDS}
 )

@@ -143,7 +143,15 @@ def test_pruned_fits_that_snakemake_does_not_know_are_compared_with_this_version
     experiment = Experiment(
         "observational",
         [{"d": [5], "s": [1], "seeds": 1}],
-        {"SDCD-pruned": {"min_d": None, "max_d": None, "max_seeds": None, "shortened": ""}},
+        {
+            "SDCD-pruned": {
+                "min_d": None,
+                "max_d": None,
+                "max_seeds": None,
+                "fewer_seeds": None,
+                "shortened": "",
+            }
+        },
     )
     planned = {"SDCD-pruned": MethodPlan("SDCD-pruned", {}, 60, 1000)}
     plan = Plan("tiny", 100, 10, {}, {"observational": experiment}, planned)

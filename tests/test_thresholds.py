@@ -18,7 +18,7 @@ from sdcd.metrics import average_precision, n_edges, shd
 from sdcd.runs.thresholds import COLUMNS, GRID, collect_thresholds, fit_rows, own_threshold, steps
 from sdcd.tables import thresholds as numbers
 
-BOUNDS = {"min_d": None, "max_d": None, "max_seeds": None, "shortened": ""}
+BOUNDS = {"min_d": None, "max_d": None, "max_seeds": None, "fewer_seeds": None, "shortened": ""}
 
 
 def cut(weights, threshold, rule):

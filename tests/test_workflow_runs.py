@@ -16,7 +16,13 @@ from sdcd.runs.table import RUN_COLUMNS, read_runs
 TRUTH = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], dtype=np.int8)
 LEARNED = np.array([[0, 1, 0], [0, 0, 0], [0, 1, 0]], dtype=np.int8)
 SELECTED = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], dtype=bool)
-BOUNDS = {"min_d": None, "max_d": None, "max_seeds": None, "shortened": "fewer rows"}
+BOUNDS = {
+    "min_d": None,
+    "max_d": None,
+    "max_seeds": None,
+    "fewer_seeds": None,
+    "shortened": "fewer rows",
+}
 EXPERIMENT = Experiment(
     "observational", [{"d": [3], "s": [1], "seeds": 1}], {"SDCD": BOUNDS, "GIES": BOUNDS}
 )

@@ -77,6 +77,8 @@ class MethodPlan:
         Data sets with fewer or more variables are left out.
     max_seeds : int or None
         Only the first so many seeds of each grid are run.
+    fewer_seeds : dict or None
+        Its own ``max_seeds`` for data sets with ``min_d`` variables or more.
     scatter : dict or None
         If the first stage is computed in jobs of their own: ``targets_per_job``, and ``min_d``
         where smaller data sets are not scattered.
@@ -95,6 +97,7 @@ class MethodPlan:
     min_d: int | None = None
     max_d: int | None = None
     max_seeds: int | None = None
+    fewer_seeds: Mapping[str, int] | None = None
     scatter: Mapping[str, int] | None = None
     outside: Mapping[str, object] | None = None
     shortened: str = ""
@@ -125,7 +128,8 @@ class Experiment:
         As in the configuration: ``d``, ``s``, ``seeds``, perhaps ``all_seeds``, and ``fractions``
         or ``mechanisms``.
     methods : dict of str to dict
-        For each method its bounds ``min_d``, ``max_d``, ``max_seeds``, and ``shortened``.
+        For each method its bounds ``min_d``, ``max_d``, ``max_seeds``, ``fewer_seeds``, and
+        ``shortened``.
     """
 
     name: str
@@ -138,14 +142,11 @@ class Experiment:
         for grid in self.grids:
             seeds = seeds_of(grid["seeds"])
             bounded = not grid.get("all_seeds", False)
-            allowed = {
-                name: set(seeds[: bounds["max_seeds"] if bounded else None])
-                for name, bounds in self.methods.items()
-            }
             for key in _datasets(FAMILIES[self.name], grid, seeds):
                 for name, bounds in self.methods.items():
                     within = (bounds["min_d"] or 0) <= key.d <= (bounds["max_d"] or math.inf)
-                    if within and key.seed in allowed[name]:
+                    limit = _seed_limit(bounds, key.d) if bounded else None
+                    if within and key.seed in seeds[:limit]:
                         found[key, name] = None
         return list(found)
 
@@ -297,6 +298,11 @@ def check_names(names: Iterable[str], where: str, kinds: Mapping[str, str]) -> N
             raise InputError(f"config key {where}: unknown method {name!r}{hint}")
 
 
+def _seed_limit(bounds: Mapping[str, object], d: int) -> int | None:
+    fewer = bounds["fewer_seeds"]
+    return fewer["max_seeds"] if fewer and d >= fewer["min_d"] else bounds["max_seeds"]
+
+
 def _plan_of_scale(config, scale_name, chosen, kinds) -> Plan:
     scale = config["scales"][scale_name]
     where = f"scales.{scale_name}"
@@ -324,6 +330,7 @@ def _plan_of_scale(config, scale_name, chosen, kinds) -> Plan:
                 "min_d": plan.min_d,
                 "max_d": plan.max_d,
                 "max_seeds": plan.max_seeds,
+                "fewer_seeds": plan.fewer_seeds,
                 "shortened": shortened,
             }
         experiment = Experiment(name, grids, compared)
