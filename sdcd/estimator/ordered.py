@@ -16,8 +16,9 @@ stays.
 gain. Where that is so of more than half of the edges, an order can be better only by needing fewer
 of them, and the graph of a wrong one has many that are false. A search that finds moves without end
 is another sign: with few rows, among d (d - 1) moves there is always one that counts by chance. In
-both cases the graph found stays only if it is better than that of the starting order, again by the
-rule for a move and on the judged rows; else the result is the graph that the search started from.
+both cases the graph found stays only if it is better than that of the starting order and than the
+start's own edges after held-out pruning (:mod:`sdcd.estimator.pruning`, on the rows that are not
+judged), again by the rule for a move and on the judged rows; else the latter are the result.
 """
 
 import time
@@ -35,6 +36,7 @@ from sdcd.estimator.directions import reversals
 from sdcd.estimator.local_scores import Family, Fitting, LocalScores, Network, difference
 from sdcd.estimator.order_graph import GraphRules, graph_of_order, least_gains, without
 from sdcd.estimator.ordering import SearchRules, SearchState, complying, descend, perturbed
+from sdcd.estimator.pruning import prune
 from sdcd.graphs import is_acyclic, topological_order
 
 
@@ -110,7 +112,8 @@ class Ordered:
         Whether it did, and undetermined edges are no more than the part
         :attr:`Settings.undetermined` of all.
     from_start : bool
-        Whether ``order`` and ``adjacency`` are those of the start: see the module.
+        Whether ``adjacency`` is the pruned graph of the start, and ``order`` one of its orders: see
+        the module.
     search_gain, search_gain_se : float
         Where the order is not determined and there was a graph to start from: by how many nats per
         judged row the graph found is better than that of the starting order; else NaN.
@@ -269,7 +272,9 @@ class _Run:
         self.settings, self.seed, self.progress = settings, seed, progress
         rows = np.random.default_rng([seed, _ROWS]).permutation(n)
         n_scored, n_judged = _sizes(n, settings)
+        self.X, self.intervened, self.unjudged = X, intervened, np.sort(rows[: n - n_judged])
         parts = np.split(rows, [n - n_scored - n_judged, n - n_judged])
+        self.engine, self.threads = engine, threads
         self.scores = LocalScores(
             *(X, intervened, *map(np.sort, parts)), settings.fitting, seed, engine, threads
         )
@@ -386,17 +391,19 @@ class _Run:
         return {family: self.judged[family] for family in graph.values()}
 
     def result(self, start: np.ndarray | None) -> Ordered:
-        """The best search's order and graph, judged, or those of the start."""
+        """The best search's order and graph, judged, or those of the pruned start."""
         found, edges = self.best, self._judge(self.best.graph, self.best.networks)
         gained = float("nan"), float("nan")
         ended = [record["ended"] for record in self.records if record["kept"]][-1]
         determined, from_start = ended and self._determined(edges), False
         if not determined and start is not None:
-            before = self._graph(self.first_order)
-            gained = difference(self._total(found.graph), self._total(before))
-            if not self._counts(*gained):
-                from_start = True
-                edges = self._judge_start(start)
+            first = self._graph(self.first_order)
+            gained = difference(self._total(found.graph), self._total(first))
+            pruned = self._fitted(self._pruned(start))
+            better = difference(self._total(found.graph), self._total(pruned))
+            from_start = not (self._counts(*gained) and self._counts(*better))
+            if from_start:
+                edges = self._judge(pruned, self._needed(pruned))
         d = self.scores.d
         adjacency = np.zeros((d, d), dtype=np.int8)
         arrays = {name: np.full((d, d), np.nan) for name in _EDGE_ARRAYS}
@@ -442,12 +449,27 @@ class _Run:
             for i in family[1]
         }
 
-    def _judge_start(self, start: np.ndarray) -> dict[tuple[int, int], tuple]:
-        """The same of the graph that the search started from."""
-        graph = {j: (j, tuple(np.flatnonzero(start[:, j]).tolist())) for j in range(len(start))}
+    def _pruned(self, start: np.ndarray) -> np.ndarray:
+        """The graph's edges that help to predict unseen rows, by the rows that are not judged."""
+        return prune(
+            start,
+            self.X[self.unjudged],
+            None if self.intervened is None else self.intervened[self.unjudged],
+            seed=self.seed,
+            engine=self.engine,
+            threads=self.threads,
+            keep=self.required,
+        ).adjacency
+
+    def _fitted(self, adjacency: np.ndarray) -> dict[int, Family]:
+        """The families of a graph that may be none of a search's; they are then fitted."""
+        parents = np.asarray(adjacency) != 0
+        graph = {j: (j, tuple(np.flatnonzero(parents[:, j]).tolist())) for j in range(len(parents))}
+        new = [family for family in graph.values() if family not in self.judged]
         self.scores.keep(())
-        self.scores.fit([], anew=list(graph.values()))
-        return self._judge(graph, self.scores.networks)
+        self.scores.fit([], anew=new)
+        self.judged |= {family: self.scores[family] for family in new}
+        return graph
 
     def _total(self, graph: dict[int, Family]) -> np.ndarray:
         """Score of a graph, of each judged row."""

@@ -123,9 +123,9 @@ def order_graph(
         ``reversal_se``.
         Among the diagnostics are ``edges_undetermined``, the number of edges whose direction the
         data do not tell; ``order_determined``, whether these are few enough and the search came to
-        an end; ``order_from``,
-        "search" or, where the search came to nothing because the data do not tell, "start"; and
-        then ``warnings``, a list of one sentence.
+        an end; ``order_from``, "search" or, where the search came to nothing because the data do
+        not tell, "start" (its graph after held-out pruning); and then ``warnings``, a list of one
+        sentence.
     """
     if start not in ("graph", "random"):
         raise InputError(f"order: start is {start!r}, expected 'graph' or 'random'")
@@ -182,7 +182,7 @@ def order_graph(
 def warning(result: Ordered) -> str:
     """What is said where the data do not determine the order."""
     edges = int(np.count_nonzero(result.adjacency))
-    kept = "the graph that the search started from" if result.from_start else "the graph found"
+    kept = "the start's graph, pruned" if result.from_start else "the graph found"
     reason = f"{result.undetermined} of {edges} edges can be turned round at no loss on unseen rows"
     if not result.ended:
         reason = "the search found better orders without end, as it does with too few rows"
