@@ -82,7 +82,7 @@ def searches() -> list[Search]:
         for start in STARTS:
             out += [Search(_observational(f"start_d{d}", d, k), start, 0) for k in range(3)]
     out += [Search(_observational("d200", 200, k), restarts=0) for k in range(3)]
-    out.append(Search(_observational("d500", 500, 0), restarts=0))
+    out += [Search(_observational(f"d{d}", d, 0), restarts=0) for d in (500, 1000)]
     # Not named by the protocol's cells, whose linear data have interventions.
     for s in (1, 4):
         for k in range(3):
