@@ -270,23 +270,20 @@ def groups(table: pd.DataFrame):
 def scores_table(table: pd.DataFrame) -> list[str]:
     """SHD from the log to the end, the ratio to the log, what is exact, and the time."""
     lines = [
-        "| data | data sets | SHD, log | SDCD | pruned | first search | restarts | ratio to log | "
+        "| data | data sets | SHD, log | SDCD | pruned | first search | result | ratio to log | "
         "difference to pruned | exact | pairs against the order | undetermined, told, from start | "
         "seconds of SDCD | of the first search | of all |",
         "|" + "---|" * 15,
     ]
     for label, rows in groups(table):
         logged = rows[rows["log_shd"].notna()]
-        log = f"{logged['log_shd'].mean():.1f}" if len(logged) else ""
-        if log and len(logged) < len(rows):
-            log += f" ({len(logged)})"
         restarts = int(rows["restarts"].iloc[0])
         pruned = rows[rows["pruned"].notna()]
         cells = [
-            *(label, str(len(rows)), log, f"{rows['shd'].mean():.1f}"),
-            f"{pruned['pruned'].mean():.1f}" if len(pruned) == len(rows) else "",
+            *(label, str(len(rows)), _mean_of_some(rows["log_shd"]), f"{rows['shd'].mean():.1f}"),
+            _mean_of_some(rows["pruned"]),
             f"{rows['shd_first'].mean():.1f}",
-            f"{rows['shd_order'].mean():.1f} ({restarts})" if restarts else "",
+            f"{rows['shd_order'].mean():.1f}" + (f" ({restarts})" if restarts else ""),
             pruning._ratio(logged["shd_order"], logged["log_shd"]),
             pruning._interval(pruned["shd_order"] - pruned["pruned"], 1),
             f"{(rows['shd_order'] == 0).sum()}",
@@ -298,6 +295,14 @@ def scores_table(table: pd.DataFrame) -> list[str]:
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
+
+
+def _mean_of_some(column: pd.Series) -> str:
+    """The mean of what is there, with its number if that is not all."""
+    there = column.dropna()
+    if there.empty:
+        return ""
+    return f"{there.mean():.1f}" + (f" ({len(there)})" if len(there) < len(column) else "")
 
 
 def _undetermined(rows: pd.DataFrame) -> str:

@@ -47,8 +47,8 @@ class SearchRules:
         Nats per row that a move must gain.
     min_z : float
         Standard errors by which its gain must exceed zero.
-    max_rounds : int
-        Rounds of one search, at most.
+    max_rounds : int or None
+        Rounds of one search, at most; None: 50, or d / 4 if that is more.
     block : int
         Longest block that is moved; 1: single variables only.
     tried : int
@@ -63,7 +63,7 @@ class SearchRules:
 
     min_gain: float = 0.01
     min_z: float = 2.0
-    max_rounds: int = 50
+    max_rounds: int | None = None
     block: int = 3
     tried: int = 20
     reach: int | None = None
@@ -306,7 +306,8 @@ def descend(
     precedes : bool (d, d) or None
         See :class:`Neighbourhood`.
     """
-    while not state.done and state.rounds < rules.max_rounds:
+    limit = max(50, len(state.order) // 4) if rules.max_rounds is None else rules.max_rounds
+    while not state.done and state.rounds < limit:
         _round(scores, state, rules, precedes)
         after_round()
 
