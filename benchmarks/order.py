@@ -13,6 +13,7 @@ SDCD-pruned's SHD is that of `docs/benchmarks/pruning.csv`. Seconds are the proc
 
 import argparse
 import itertools
+import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -133,6 +134,7 @@ def run(search: Search, folder: Path) -> dict:
             start=before,
             candidates=candidates,
             settings=Settings(restarts=search.restarts),
+            progress=sys.stderr,
         )
         row["order_seconds"] = time.process_time() - start
     except MethodFailure as failure:
