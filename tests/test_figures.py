@@ -130,7 +130,7 @@ class TestObservational:
     def test_the_reference_is_the_number_of_true_edges(self):
         figure = draw("observational", few(published_runs("observational")))
         reference = [
-            line for line in figure.axes[0].lines if line.get_color() == style.REFERENCE_COLOR
+            line for line in figure.axes[0].lines if line.get_color() == style.REFERENCE["color"]
         ]
         assert len(reference) == 1
         assert reference[0].get_ydata().tolist() == [

@@ -79,9 +79,7 @@ def draw(
                 there = theirs[(theirs["s"] == s) & (theirs["d"] == d)]
                 _draw_boxes(axes, runs[here], there, metric, shown, fractions, log)
                 if metric == "shd" and here.any():
-                    axes.axhline(
-                        s * d, color=style.REFERENCE_COLOR, linestyle=(0, (6, 3)), linewidth=0.9
-                    )
+                    axes.axhline(s * d, linewidth=0.9, **style.REFERENCE)
                 axes.set_title(f"d = {d}, s = {s} (δ = {200 * s / (d - 1):.0f} %)")
                 if column:
                     axes.tick_params(labelleft=False)
@@ -206,16 +204,7 @@ def _add_legend(figure, cells, methods, metric):
             )
         )
     if metric == "shd":
-        handles.append(
-            Line2D(
-                [],
-                [],
-                color=style.REFERENCE_COLOR,
-                linestyle=(0, (6, 3)),
-                linewidth=0.9,
-                label="true edges",
-            )
-        )
+        handles.append(Line2D([], [], linewidth=0.9, label="true edges", **style.REFERENCE))
     handles.append(style.published_handle())
     shortened, failed_early = style.shortened_texts(cells)
     if shortened:

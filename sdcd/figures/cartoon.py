@@ -9,6 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 
 from sdcd.figures import style
+from sdcd.graphs import topological_order
 
 RIGHT = "#0072B2"
 REVERSED = "#E69F00"
@@ -37,7 +38,7 @@ def draw(table: pd.DataFrame) -> Figure:
         return style.empty_figure("The fit of SDCD that this figure is drawn from failed.")
     d = int(table["d"].iloc[0])
     true = _matrix(table, "true", d) > 0
-    order = _causal_order(true)
+    order = topological_order(true)
     stage_1, mask, stage_2, graph, true = (
         _matrix(table, name, d)[np.ix_(order, order)]
         for name in ("stage_1_weight", "selected", "stage_2_weight", "in_graph", "true")
@@ -73,18 +74,6 @@ def _matrix(table: pd.DataFrame, column: str, d: int) -> np.ndarray:
     matrix = np.zeros((d, d))
     matrix[table["parent"], table["child"]] = table[column]
     return matrix
-
-
-def _causal_order(true: np.ndarray) -> np.ndarray:
-    """Variables in an order in which every edge of a DAG points forward; ties by number."""
-    left, order = true.copy(), []
-    waiting = set(range(len(true)))
-    while waiting:
-        node = min(j for j in waiting if not left[:, j].any())
-        order.append(node)
-        waiting.remove(node)
-        left[node] = False
-    return np.array(order)
 
 
 def _frame(axes: Axes, true: np.ndarray) -> None:

@@ -92,7 +92,8 @@ def _panel(axes: Axes, table: "DataFrame") -> None:
             x = inside["x"].to_numpy(float)
             y = np.minimum(inside["value"].to_numpy(float), LIMITS[1] ** 2)
             positive = y > 0  # a logarithmic axis has no zero
-            axes.plot(x[positive], y[positive], color=_color(name), lw=_width(name), ls=line)
+            color, width = CONSTRAINT_COLORS[name], _width(name)
+            axes.plot(x[positive], y[positive], color=color, lw=width, ls=line)
             escape = curve["domain_escape_at"].iloc[0] if len(curve) else np.nan
             if np.isfinite(escape) and positive.any():
                 ends.setdefault(escape, []).append((y[positive][-1], name))
@@ -101,7 +102,8 @@ def _panel(axes: Axes, table: "DataFrame") -> None:
         bottom, period = min(value for value, _ in curves), 2.2 * len(curves)
         for turn, (_, name) in enumerate(curves):
             dots = (2.2 * turn, (1.1, period - 1.1))
-            axes.vlines(escape, bottom, LIMITS[1], color=_color(name), lw=_width(name), ls=[dots])
+            color, width = CONSTRAINT_COLORS[name], _width(name)
+            axes.vlines(escape, bottom, LIMITS[1], color=color, lw=width, ls=[dots])
 
 
 def _title(letter: str, panel: str, table: "DataFrame") -> str:
@@ -111,22 +113,14 @@ def _title(letter: str, panel: str, table: "DataFrame") -> str:
     return rf"({letter}) growing graphs, $\varepsilon = {table['epsilon'].iloc[0]:g}$"
 
 
-def _color(name: str) -> str:
-    return CONSTRAINT_COLORS[name]
-
-
 def _width(name: str) -> float:
     return 2.6 if name == "h_rho" else 1.5
 
 
 def _legend(figure: Figure, table: "DataFrame") -> None:
-    present = set(table["constraint"])
-    handles = [
-        Line2D([], [], color=color, lw=_width(name))
-        for name, color in CONSTRAINT_COLORS.items()
-        if name in present
-    ]
-    labels = [CONSTRAINT_SYMBOLS[name] for name in CONSTRAINT_COLORS if name in present]
+    names = [name for name in CONSTRAINT_COLORS if name in set(table["constraint"])]
+    handles = [Line2D([], [], color=CONSTRAINT_COLORS[name], lw=_width(name)) for name in names]
+    labels = [CONSTRAINT_SYMBOLS[name] for name in names]
     gray = "#555555"
     handles += [Line2D([], [], color=gray, lw=1.5, ls=line) for line in FAMILY_LINES.values()]
     labels += list(FAMILY_LABELS.values())

@@ -308,29 +308,13 @@ def _one_beyond(ours, published):
 
 def _draw_edges(axes, cells, published):
     edges = pd.concat([cells[["d", "s"]], published[["d", "s"]]]).drop_duplicates().sort_values("d")
-    axes.plot(
-        edges["d"],
-        edges["s"] * edges["d"],
-        color=style.REFERENCE_COLOR,
-        linestyle=(0, (6, 3)),
-        linewidth=1.0,
-        zorder=6,
-    )
+    axes.plot(edges["d"], edges["s"] * edges["d"], linewidth=1.0, zorder=6, **style.REFERENCE)
 
 
 def _add_legend(figure, methods, cells, *, edges, band, note):
     handles = [style.method_handle(name) for name in methods]
     if edges:
-        handles.append(
-            Line2D(
-                [],
-                [],
-                color=style.REFERENCE_COLOR,
-                linestyle=(0, (6, 3)),
-                linewidth=1.0,
-                label="true edges",
-            )
-        )
+        handles.append(Line2D([], [], linewidth=1.0, label="true edges", **style.REFERENCE))
     if band:
         handles.append(style.published_handle())
     shortened, failed_early = style.shortened_texts(cells)

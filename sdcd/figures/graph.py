@@ -296,18 +296,11 @@ def _increasing(wanted: np.ndarray, pull: np.ndarray) -> np.ndarray:
 
 def _parts(edges: list[_Edge]) -> list[list[_Edge]]:
     """The edges of each connected part, the parts with the most edges first."""
-    part: dict[int, list[int]] = {}
-    for edge in edges:
-        a, b = (
-            part.setdefault(edge.parent, [edge.parent]),
-            part.setdefault(edge.child, [edge.child]),
-        )
-        if a is not b:
-            a += b
-            part.update(dict.fromkeys(b, a))
+    graph = igraph.Graph([(edge.parent, edge.child) for edge in edges])
+    part = graph.connected_components().membership
     grouped: dict[int, list[_Edge]] = {}
     for edge in edges:
-        grouped.setdefault(id(part[edge.parent]), []).append(edge)
+        grouped.setdefault(part[edge.parent], []).append(edge)
     return sorted(grouped.values(), key=len, reverse=True)
 
 

@@ -97,8 +97,8 @@ _SPARE_COLORS = ("#A6761D", "#1B7837", "#5E3C99", "#E7298A", "#2166AC", "#B2182B
 _SPARE_MARKERS = ("d", "H", "8", "P", "X", "p")
 _SPARE_LINES = ("-", _DASHED, _DASH_DOT, _DOTTED)
 
-REFERENCE_COLOR = "#222222"
-"""Of lines that are no method, such as the number of true edges."""
+REFERENCE = {"color": "#222222", "linestyle": (0, (6, 3))}
+"""Look of lines that are no method, such as the number of true edges."""
 
 PUBLISHED_ALPHA = 0.16
 """Opacity of a published band."""
@@ -257,7 +257,7 @@ def add_note(figure: Figure, text: str) -> None:
     figure.supxlabel("\n".join(lines), fontsize=points, color="#444444", x=0.01, ha="left")
 
 
-def method_handle(name: str, *, hollow: bool = False) -> Line2D:
+def method_handle(name: str) -> Line2D:
     """A legend's entry for a method."""
     style = method_style(name)
     return Line2D(
@@ -268,14 +268,14 @@ def method_handle(name: str, *, hollow: bool = False) -> Line2D:
         linewidth=1.2 * style.prominence,
         marker=style.marker,
         markersize=5 * style.prominence**0.5,
-        markerfacecolor="white" if hollow else style.color,
+        markerfacecolor=style.color,
         label=label(name),
     )
 
 
-def published_handle(label: str = "published,\nmean ± sd") -> Patch:
+def published_handle() -> Patch:
     """The legend's entry for published bands."""
-    return Patch(color="#555555", alpha=0.25, linewidth=0, label=label)
+    return Patch(color="#555555", alpha=0.25, linewidth=0, label="published,\nmean ± sd")
 
 
 def shortened_handle() -> Line2D:

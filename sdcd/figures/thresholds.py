@@ -99,7 +99,7 @@ def _draw_shd(axes: Axes, table: pd.DataFrame, methods: Sequence[str]) -> None:
     at = own["threshold"].agg(lambda t: np.exp(np.log(t).mean()) if t.notna().all() else np.nan)
     empty = float((table["s"] * table["d"]).iloc[0])
     axes.set_xscale("log")
-    axes.axhline(empty, color=style.REFERENCE_COLOR, linestyle=(0, (6, 3)), linewidth=1.0, zorder=3)
+    axes.axhline(empty, linewidth=1.0, zorder=3, **style.REFERENCE)
     beside = 0
     for name in [name for name in methods if name in returned.index]:
         look = style.method_style(name)
@@ -181,10 +181,7 @@ def _add_legend(figure: Figure, table: pd.DataFrame, methods: Sequence[str]) -> 
             [], [], linestyle="none", marker="o", markersize=8, markerfacecolor="#555555",
             markeredgecolor="white", label="as returned, at its\nown threshold",
         ),
-        Line2D(
-            [], [], color=style.REFERENCE_COLOR, linestyle=(0, (6, 3)), linewidth=1.0,
-            label="empty graph",
-        ),
+        Line2D([], [], linewidth=1.0, label="empty graph", **style.REFERENCE),
         Line2D(
             [], [], color="#777777", linestyle=(0, (1.2, 1.4)), linewidth=1.1, label="chance",
         ),
