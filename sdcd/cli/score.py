@@ -9,15 +9,8 @@ from sdcd.cli._files import Outputs, note, read_fit, say
 from sdcd.errors import InputError
 
 SCORES = (
-    "shd",
-    "shd_cpdag",
-    "aid",
-    "precision",
-    "recall",
-    "f1",
-    "n_edges",
-    "average_precision",
-    "is_dag",
+    *("shd", "shd_cpdag", "aid", "precision", "recall", "f1"),
+    *("n_edges", "average_precision", "is_dag"),
 )
 """Keys of what ``sdcd score`` prints."""
 

@@ -30,21 +30,11 @@ SCORES = tuple(
 )
 """Columns of a table of runs that are the fit's own, not its data set's."""
 
-COLUMNS = (
-    "dataset",
-    "method",
-    "settings",
-    *SCORES,
-    "fingerprint",
-    "commit",
-    "cpu",
-    "threads",
-    "finished",
-)
+KEY = ["dataset", "method", "settings"]
+
+COLUMNS = (*KEY, *SCORES, "fingerprint", "commit", "cpu", "threads", "finished")
 """Columns of the ledger: ``dataset`` names the data (see :mod:`sdcd.experiments.datasets`),
 ``settings`` is JSON, the parameters that differ from the method's defaults."""
-
-KEY = ["dataset", "method", "settings"]
 
 
 def read(folder: str | Path) -> pd.DataFrame:

@@ -18,12 +18,7 @@ COLUMNS = (
 def collect_cartoon(experiment: Experiment, results: str | Path):
     """Every ordered pair of variables of an experiment's first fit, through the stages of SDCD.
 
-    Parameters
-    ----------
-    experiment : Experiment
-        With one fit, of SDCD with a stage 1.
-    results : path
-        The folder that holds ``data/{dataset}.npz`` and ``fits/{dataset}/{method}.npz``.
+    Parameters as for :func:`sdcd.runs.collect.collect`; the fit is of SDCD with a stage 1.
 
     Returns
     -------

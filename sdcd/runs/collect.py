@@ -79,17 +79,14 @@ def run_row(
 
     Parameters
     ----------
-    experiment : str
-        The experiment's name.
-    key : DatasetKey
-        The data set.
+    experiment, key
+        The experiment's name, and the data set.
     record : mapping
         The fit's record as :func:`sdcd.fits.run.run_fit` makes it.
     graph : Graph or None
         What the method learned; ``None`` if it failed. Its array ``selected`` bool (d, d), if it
         has one, is stage 1's mask.
     truth : array (d, d)
-        The true graph.
     shortened : str
         What the plan shortened. A time limit below the paper's is added if the fit passed it, and
         that the first stage was computed in parts, which ends each part by itself.

@@ -15,10 +15,10 @@ COLUMNS = (
 """Columns of :func:`standings`."""
 
 
-def standings(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
+def standings(runs: pd.DataFrame) -> pd.DataFrame:
     """Every method's rank on each kind of data set, and how far it is behind the first.
 
-    On each data set the methods that were run on it are ranked by ``metric``, the lowest first,
+    On each data set the methods that were run on it are ranked by SHD, the lowest first,
     equals sharing the mean of their ranks; a failed fit is behind all that finished. First is the
     method with the lowest mean rank of those that finished the most data sets, unless one that
     never failed is ahead of it: on three data sets or more that both finished, the 95 % interval of
@@ -30,8 +30,6 @@ def standings(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
     ----------
     runs : DataFrame
         Runs of one experiment.
-    metric : str, default "shd"
-        Lower is better.
 
     Returns
     -------
@@ -44,9 +42,9 @@ def standings(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
         mean difference to the ``first`` with its interval.
     """
     runs = tidy(runs)
-    for column in {metric, *MEANS}:
+    for column in MEANS:
         runs[column] = pd.to_numeric(runs[column]).astype(float).where(runs["status"] == "ok")
-    per_dataset = runs.groupby([*SETTING, "seed"])[metric]
+    per_dataset = runs.groupby([*SETTING, "seed"])["shd"]
     runs["_rank"] = per_dataset.rank(method="average", na_option="bottom")
     found = []
     for setting, cell in runs.groupby(list(SETTING), sort=True):
@@ -60,7 +58,7 @@ def standings(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
                     **dict(zip(SETTING, setting, strict=True)),
                     "method": method,
                     "n_datasets": cell["seed"].nunique(),
-                    "n": int(of_method[metric].count()),
+                    "n": int(of_method["shd"].count()),
                     "n_failed": int((of_method["status"] != "ok").sum()),
                     **of_method[list(MEANS)].mean().to_dict(),
                     "rank": rank,
@@ -72,17 +70,17 @@ def standings(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
         table = pd.DataFrame(rows)
         table["_single"] = (table["n"] < 2) & (table["n_datasets"] > 1)
         table = table.sort_values(["_single", "rank", "method"], ignore_index=True)
-        found.append(_behind_the_first(table.drop(columns="_single"), cell, metric))
+        found.append(_behind_the_first(table.drop(columns="_single"), cell))
     if not found:
         return pd.DataFrame(columns=list(COLUMNS))
     return pd.concat(found, ignore_index=True)
 
 
-def _behind_the_first(table: pd.DataFrame, cell: pd.DataFrame, metric: str) -> pd.DataFrame:
+def _behind_the_first(table: pd.DataFrame, cell: pd.DataFrame) -> pd.DataFrame:
     cell, table = cell.drop(columns="_rank"), table.set_index("method")
     first, before = table["n"].idxmax(), []
     while True:
-        behind = _behind(table.index, cell, first, metric)
+        behind = _behind(table.index, cell, first)
         before.append(first)
         # Ranks of methods that were run on other data sets do not compare; differences do.
         may = (table["n_failed"] == 0) & (behind["_pairs"] > 2) & ~table.index.isin(before)
@@ -96,10 +94,10 @@ def _behind_the_first(table: pd.DataFrame, cell: pd.DataFrame, metric: str) -> p
     return table[list(COLUMNS)]
 
 
-def _behind(methods: pd.Index, cell: pd.DataFrame, first: str, metric: str) -> pd.DataFrame:
+def _behind(methods: pd.Index, cell: pd.DataFrame, first: str) -> pd.DataFrame:
     rows = []
     for method in methods:
-        pairs = pair_methods(cell, method, first, metric)["difference"]
+        pairs = pair_methods(cell, method, first)["difference"]
         half = float(half_width(pairs.std(), len(pairs)))
         rows.append((pairs.mean(), pairs.mean() - half, pairs.mean() + half, len(pairs)))
     return pd.DataFrame(rows, methods, ["behind", "behind_low", "behind_high", "_pairs"])

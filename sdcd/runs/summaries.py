@@ -17,16 +17,8 @@ CELL = ("method", *SETTING)
 """What the runs of one cell share."""
 
 METRICS = (
-    "shd",
-    "shd_cpdag",
-    "aid",
-    "precision",
-    "recall",
-    "f1",
-    "average_precision",
-    "n_edges",
-    "seconds",
-    "peak_rss_mb",
+    *("shd", "shd_cpdag", "aid", "precision", "recall", "f1", "average_precision"),
+    *("n_edges", "seconds", "peak_rss_mb"),
 )
 """What can be averaged over seeds."""
 
@@ -164,10 +156,8 @@ def pair_methods(runs: pd.DataFrame, first: str, second: str, metric: str = "shd
     return pairs
 
 
-def paired_differences(
-    runs: pd.DataFrame, published: pd.DataFrame, metric: str = "shd"
-) -> pd.DataFrame:
-    """Mean difference by seed between our runs and their published twins, for each cell.
+def paired_differences(runs: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """Mean difference in SHD by seed between our runs and their published twins, for each cell.
 
     Returns
     -------
@@ -176,7 +166,7 @@ def paired_differences(
         ours - published), ``difference_sd`` (ddof 1), and ``low``, ``high``: the 95 % confidence
         interval of the mean difference from Student's t (NaN for one pair).
     """
-    pairs = pair_with_published(runs, published, metric)
+    pairs = pair_with_published(runs, published)
     cells = (
         pairs.groupby(list(CELL), sort=False)["difference"]
         .agg(n_pairs="count", difference="mean", difference_sd="std")
@@ -188,11 +178,11 @@ def paired_differences(
     return cells
 
 
-def half_width(sd: np.ndarray, n: np.ndarray, confidence: float = 0.95) -> np.ndarray:
-    """Half the width of Student's confidence interval of a mean; NaN where n < 2."""
+def half_width(sd: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """Half the width of Student's 95 % confidence interval of a mean; NaN where n < 2."""
     sd, n = np.asarray(sd, dtype=float), np.asarray(n, dtype=float)
     enough = np.where(n > 1, n, np.nan)
-    return stats.t.ppf(0.5 + confidence / 2, enough - 1) * sd / np.sqrt(enough)
+    return stats.t.ppf(0.975, enough - 1) * sd / np.sqrt(enough)
 
 
 def _finished(runs: pd.DataFrame, metric: str) -> pd.DataFrame:

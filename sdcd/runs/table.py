@@ -8,32 +8,11 @@ from sdcd.errors import CorruptFile, InputError
 from sdcd.files import atomic_path
 
 RUN_COLUMNS = (
-    "experiment",
-    "method",
-    "d",
-    "s",
-    "fraction",
-    "mechanism",
-    "seed",
-    "status",
-    "reason",
-    "shortened",
-    "shd",
-    "shd_cpdag",
-    "aid",
-    "precision",
-    "recall",
-    "f1",
-    "average_precision",
-    "n_edges",
-    "is_dag",
-    "seconds",
-    "peak_rss_mb",
-    "stage1_epochs",
-    "stage1_mask_density",
-    "stage1_mask_recall",
-    "stage2_epochs",
-    "last_gamma",
+    *("experiment", "method", "d", "s", "fraction", "mechanism", "seed"),
+    *("status", "reason", "shortened"),
+    *("shd", "shd_cpdag", "aid", "precision", "recall", "f1", "average_precision"),
+    *("n_edges", "is_dag", "seconds", "peak_rss_mb"),
+    *("stage1_epochs", "stage1_mask_density", "stage1_mask_recall", "stage2_epochs", "last_gamma"),
 )
 """Columns of a table of runs, ours or the published logs', one row per fit."""
 

@@ -31,12 +31,7 @@ GRID = tuple(float(f"{t:.4g}") for t in np.logspace(-3, 2, 76))
 
 COLUMNS = (
     *("experiment", "method", "d", "s", "fraction", "mechanism", "seed", "shortened"),
-    "rule",
-    "point",
-    "threshold",
-    "shd",
-    "n_edges",
-    "average_precision",
+    *("rule", "point", "threshold", "shd", "n_edges", "average_precision"),
 )
 """Columns of a table of thresholds; see :func:`collect_thresholds`."""
 
@@ -164,16 +159,11 @@ def fit_rows(graph: Graph, record: Mapping[str, object], truth: np.ndarray) -> l
     threshold, index = curve.best()
     points = [("best", threshold, index)]
     points += [("grid", t, k) for t, k in zip(GRID, curve.at(np.array(GRID)), strict=True)]
-    return [own] + [
-        {
-            "rule": rule,
-            "point": point,
-            "threshold": t,
-            "shd": int(curve.shd[k]),
-            "n_edges": int(curve.n_edges[k]),
-        }
-        for point, t, k in points
-    ]
+    found = [own]
+    for point, t, k in points:
+        cut = {"shd": int(curve.shd[k]), "n_edges": int(curve.n_edges[k])}
+        found.append({"rule": rule, "point": point, "threshold": t, **cut})
+    return found
 
 
 def _gives(graph: Graph, threshold: float, rule: str) -> bool:
@@ -189,26 +179,15 @@ def _gives(graph: Graph, threshold: float, rule: str) -> bool:
 def collect_thresholds(experiment: Experiment, results: str | Path):
     """Cut the weights of every finished fit of an experiment at every threshold.
 
-    Parameters
-    ----------
-    experiment : Experiment
-        Says which fits there are.
-    results : path
-        The folder that holds ``data/{dataset}.npz`` and ``fits/{dataset}/{method}.npz``.
+    Parameters and errors as for :func:`sdcd.runs.collect.collect`.
 
     Returns
     -------
     pandas.DataFrame
         Columns :data:`COLUMNS`; for each fit a row with ``point`` ``own`` (the graph as returned,
-        with the threshold that gives it, if one
-        does, and the average precision of its weights), one with ``best``
-        (:meth:`Steps.best`) and one with ``grid`` for each of :data:`GRID`. A method without
-        weights has the first only, a failed fit none.
-
-    Raises
-    ------
-    InputError
-        If a file is missing or is not what it should be.
+        with the threshold that gives it, if one does, and the average precision of its weights),
+        one with ``best`` (:meth:`Steps.best`) and one with ``grid`` for each of :data:`GRID`. A
+        method without weights has the first only, a failed fit none.
     """
     import pandas as pd
 

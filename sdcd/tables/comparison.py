@@ -10,21 +10,9 @@ from sdcd.runs import summaries
 
 COLUMNS = (
     *summaries.CELL,
-    "mean",
-    "sd",
-    "n",
-    "status",
-    "reason",
-    "shortened",
-    "published_mean",
-    "published_sd",
-    "published_n",
-    "published_status",
-    "decimals",
-    "difference",
-    "low",
-    "high",
-    "n_pairs",
+    *("mean", "sd", "n", "status", "reason", "shortened"),
+    *("published_mean", "published_sd", "published_n", "published_status", "decimals"),
+    *("difference", "low", "high", "n_pairs"),
 )
 """Columns of a table of cells; see :func:`compare`."""
 

@@ -22,14 +22,8 @@ from sdcd.verdicts import comparisons, constraints, limits, shares
 from sdcd.verdicts.evidence import Claim, Data, Outcome
 
 CLAIM_COLUMNS = (
-    "id",
-    "place",
-    "quote",
-    "experiment",
-    "test",
-    "arguments",
-    "threshold",
-    "contradiction",
+    *("id", "place", "quote", "experiment"),
+    *("test", "arguments", "threshold", "contradiction"),
 )
 
 _FOUND = ("p_support", "p_refute", "estimate", "low", "high", "seeds_needed")
