@@ -94,19 +94,14 @@ def summary(runs: pd.DataFrame) -> pd.DataFrame:
 def costs(runs: pd.DataFrame) -> Table:
     """:func:`summary` for the page."""
     head = ("experiment", "method", "fits", "failed", "hours", "peak memory (MB)")
+    head += ("shorter than in the paper",)
     rows = [
         (
-            row.experiment.replace("_", " "),
-            row.method,
-            f"{row.fits:,}",
-            f"{row.failed:,}",
-            _number(row.hours),
-            _number(row.peak_rss_mb),
-            row.shortened,
+            *(row.experiment.replace("_", " "), row.method, f"{row.fits:,}", f"{row.failed:,}"),
+            *(_number(row.hours), _number(row.peak_rss_mb), row.shortened),
         )
         for row in summary(runs).itertuples()
     ]
-    head += ("shorter than in the paper",)
     return Table(head, rows, numeric=frozenset({2, 3, 4, 5}))
 
 
@@ -115,13 +110,8 @@ def failures_by_reason(runs: pd.DataFrame) -> Table:
     head = ("experiment", "method", "d", "fits", "status", "reason", "log")
     rows = [
         (
-            row.experiment.replace("_", " "),
-            row.method,
-            row.d,
-            f"{row.fits:,}",
-            row.status,
-            row.reason,
-            row.log,
+            *(row.experiment.replace("_", " "), row.method, row.d, f"{row.fits:,}"),
+            *(row.status, row.reason, row.log),
         )
         for row in failures(runs).itertuples()
     ]

@@ -161,14 +161,10 @@ def _all_methods(fits, scores, truth):
     head += [] if truth is None else SCORES
     rows = []
     for method, each in fits.items():
-        ran = list(each.records.values())
-        failed = sum(record["status"] != "ok" for record in ran)
-        row = [method, len(ran) - failed, failed, _plain(_n_edges(each))]
-        row += [_plain(np.mean([record["seconds"] for record in ran]))]
-        row += [max(record["peak_rss_mb"] for record in ran)]
-        rows.append(
-            row + ([] if truth is None else [_plain(scores[method].get(k)) for k in SCORES])
-        )
+        graphs, failed, edges, seconds, peak = _counts(each)
+        row = [method, graphs, failed, _plain(edges), _plain(seconds), peak]
+        row += [] if truth is None else [_plain(scores[method].get(key)) for key in SCORES]
+        rows.append(row)
     return head, rows
 
 
@@ -181,11 +177,16 @@ def _all_statistics(evaluated):
     return ["method", "graph", *STATISTICS], rows
 
 
-def _n_edges(fits: MethodFits) -> float:
-    """Edges of a seed's graph, in the mean; one without direction counts once."""
-    return (
-        float(np.mean([np.triu(each).sum() for each in fits.joined])) if fits.joined else math.nan
-    )
+def _counts(fits: MethodFits) -> tuple[int, int, float, float, float]:
+    """Graphs, failed fits, mean edges of a seed's graph, mean seconds of a fit, peak memory.
+
+    An edge without direction counts once.
+    """
+    ran = list(fits.records.values())
+    failed = sum(record["status"] != "ok" for record in ran)
+    edges = np.mean([np.triu(each).sum() for each in fits.joined]) if fits.joined else math.nan
+    seconds = np.mean([record["seconds"] for record in ran])
+    return len(ran) - failed, failed, edges, seconds, max(r["peak_rss_mb"] for r in ran)
 
 
 def _plain(value) -> str:
@@ -204,11 +205,9 @@ def _methods_table(fits, scores, truth) -> Table:
     head += [] if truth is None else ["SHD", "precision", "recall", "F1", "AID", "AP"]
     rows = []
     for method, each in fits.items():
-        ran = list(each.records.values())
-        failed = sum(record["status"] != "ok" for record in ran)
-        row = [method, str(len(ran) - failed), str(failed or ""), _shown(_n_edges(each), 0)]
-        row += [_shown(np.mean([record["seconds"] for record in ran]), 1)]
-        row += [_shown(max(record["peak_rss_mb"] for record in ran), 0)]
+        graphs, failed, edges, seconds, peak = _counts(each)
+        row = [method, str(graphs), str(failed or ""), _shown(edges, 0)]
+        row += [_shown(seconds, 1), _shown(peak, 0)]
         if truth is not None:
             digits = [1, 2, 2, 2, 2, 2]
             of_method = [scores[method].get(key) for key in SCORES]
@@ -230,12 +229,10 @@ def _failures(fits) -> list[str]:
 
 
 def _agreement_table(fits, matrices) -> Table:
-    directed, joined = matrices
     rows = [
-        [one, *([_shown(directed[a, b]), _shown(joined[a, b])] for b in range(len(fits)))]
-        for a, one in enumerate(fits)
+        [one, *([Span(_shown(x)), Span(_shown(y), "paper")] for x, y in zip(*of_one, strict=True))]
+        for one, *of_one in zip(fits, *matrices, strict=True)
     ]
-    rows = [[row[0], *([Span(x), Span(y, "paper")] for x, y in row[1:])] for row in rows]
     return Table(["", *fits], rows, headers=1)
 
 
@@ -283,9 +280,8 @@ def _edges_table(names, fits, edges: SharedEdges, says, truth) -> Table:
     # With resamples how often each method finds the edge again, else whether it has it.
     head += resampled or list(fits)
     rows = []
-    for e, (i, j) in enumerate(zip(edges.parents, edges.children, strict=True)):
-        if e == MOST_LISTED:
-            break
+    listed = zip(edges.parents[:MOST_LISTED], edges.children[:MOST_LISTED], strict=True)
+    for e, (i, j) in enumerate(listed):
         row = [names[i], names[j], f"{edges.methods[e]} of {edges.n_methods}"]
         row += [str(edges.against[e] or ""), _shown(edges.support[e])]
         row += [] if says is None else [SAYS[says[i, j]]]

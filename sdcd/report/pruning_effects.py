@@ -19,9 +19,10 @@ import pandas as pd
 
 from sdcd.experiments.plan import FAMILIES
 from sdcd.methods import ordered, pruned
-from sdcd.report.view import Span, Table, signed
+from sdcd.report.view import Span, Table
 from sdcd.runs import summaries
 from sdcd.statistics import ALPHA, Estimate, benjamini_hochberg, of_sample
+from sdcd.tables.comparison import signed
 
 METRICS: Mapping[str, tuple[str, int, int]] = {
     "shd": ("SHD", -1, 1),
@@ -139,8 +140,8 @@ def overall(runs: pd.DataFrame, step: Step = PRUNING) -> pd.DataFrame:
     return _answered(rows)
 
 
-def leads(runs: pd.DataFrame, method: str = "SDCD", step: Step = PRUNING) -> pd.DataFrame:
-    """SHD of a method less that of each other, before the step and after it.
+def leads(runs: pd.DataFrame, step: Step = PRUNING) -> pd.DataFrame:
+    """SHD of SDCD less that of each other method, before the step and after it.
 
     Returns
     -------
@@ -148,17 +149,17 @@ def leads(runs: pd.DataFrame, method: str = "SDCD", step: Step = PRUNING) -> pd.
         A row for each experiment, setting and other method, over the data sets on which all four
         finished: ``experiment``, the setting, ``other``, ``n``, and with the prefixes ``before_``
         and ``after_`` the columns ``difference``, ``low``, ``high``, ``p`` and ``answer``, of which
-        ``better`` means that ``method`` has the lower SHD.
+        ``better`` means that SDCD has the lower SHD.
     """
     before, after = [], []
     # A method with the step may have two names, for one and the same thing.
     once = {(row[0], row[2]): row for row in _with_step(runs, step)}
     for (experiment, base), (_, name, _, group) in once.items():
-        own = once.get((experiment, method))
-        if own is None or base == method:
+        own = once.get((experiment, "SDCD"))
+        if own is None or base == "SDCD":
             continue
         pairs = summaries.pair_methods(group, own[1], name).merge(
-            summaries.pair_methods(group, method, base),
+            summaries.pair_methods(group, "SDCD", base),
             on=[*_SETTING, "seed"],
             suffixes=("_after", "_before"),
         )

@@ -5,7 +5,7 @@ A cell is a text, or a list of :class:`Span`, which stand under each other.
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from sdcd.errors import InputError
@@ -28,13 +28,7 @@ class Table:
     rows: Sequence[Sequence[str | Sequence[Span]]]
     css: str = ""
     headers: int = 0
-    numeric: frozenset[int] = field(default_factory=frozenset)
-
-
-def signed(value: float, digits: int) -> str:
-    """A number with its sign, but for zero."""
-    text = f"{value:+.{digits}f}".replace("-", "−")
-    return text if text.strip("+−0.") else text[1:]
+    numeric: frozenset[int] = frozenset()
 
 
 def image(path: Path) -> dict[str, object]:

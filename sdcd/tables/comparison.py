@@ -99,16 +99,17 @@ def published_text(row: pd.Series) -> str:
 
 def difference_text(row: pd.Series) -> str:
     """Mean difference by seed and the number of pairs; empty where no twin exists."""
-    return f"{_signed(row['difference'])} ({row['n_pairs']})" if row["n_pairs"] else ""
+    return f"{signed(row['difference'], 1)} ({row['n_pairs']})" if row["n_pairs"] else ""
 
 
 def interval_text(row: pd.Series) -> str:
     """95 % confidence interval of the mean difference by seed; empty for fewer than two pairs."""
     if row["n_pairs"] < 2:
         return ""
-    return f"[{_signed(row['low'])}, {_signed(row['high'])}]"
+    return f"[{signed(row['low'], 1)}, {signed(row['high'], 1)}]"
 
 
-def _signed(value: float) -> str:
-    text = f"{value:+.1f}".replace("-", "−")
-    return "0.0" if text[1:] == "0.0" else text
+def signed(value: float, digits: int) -> str:
+    """A number with its sign, but for zero."""
+    text = f"{value:+.{digits}f}".replace("-", "−")
+    return text if text.strip("+−0.") else text[1:]

@@ -23,6 +23,13 @@ def _growths(data: Data) -> tuple[dict, int]:
     return found, len(sizes)
 
 
+def _measured(growths: dict, expected: int, holds: bool, estimate: float, what: str) -> Outcome:
+    """A claim that holds or not as measured, without a test; ``what`` the estimate is."""
+    decided = {"supported": holds, "refuted": not holds}
+    note = f"Estimate: {what}."
+    return Outcome(len(growths), expected, **decided, estimate=estimate, note=note)
+
+
 def unstable(data: Data) -> Outcome:
     """On a cycle of d nodes the constraint vanishes and explodes at least like s to the d."""
     growths, expected = _growths(data)
@@ -30,14 +37,8 @@ def unstable(data: Data) -> Outcome:
         return Outcome(0, expected)
     least = min(min(g.vanishing, g.exploding) / d for d, g in growths.items())
     holds = least >= data.claim.threshold - 0.01
-    return Outcome(
-        len(growths),
-        expected,
-        supported=holds,
-        refuted=not holds,
-        estimate=least,
-        note="Estimate: smallest measured exponent, divided by d.",
-    )
+    what = "smallest measured exponent, divided by d"
+    return _measured(growths, expected, holds, least, what)
 
 
 def escapes(data: Data) -> Outcome:
@@ -47,14 +48,8 @@ def escapes(data: Data) -> Outcome:
     if not ends:
         return Outcome(0, expected)
     holds = all(end is not None and abs(end - data.claim.threshold) < 1e-3 for end in ends)
-    return Outcome(
-        len(growths),
-        expected,
-        supported=holds,
-        refuted=not holds,
-        estimate=math.nan if None in ends else max(ends),
-        note="Estimate: the scale at which it stops being defined.",
-    )
+    end = math.nan if None in ends else max(ends)
+    return _measured(growths, expected, holds, end, "the scale at which it stops being defined")
 
 
 def stable(data: Data) -> Outcome:
@@ -64,14 +59,7 @@ def stable(data: Data) -> Outcome:
         return Outcome(0, expected)
     most = max(max(g.vanishing, g.exploding) for g in growths.values())
     holds = all(g.stable for g in growths.values())
-    return Outcome(
-        len(growths),
-        expected,
-        supported=holds,
-        refuted=not holds,
-        estimate=most,
-        note="Estimate: largest measured exponent.",
-    )
+    return _measured(growths, expected, holds, most, "largest measured exponent")
 
 
 def cost_below(data: Data) -> Outcome:
