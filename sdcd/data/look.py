@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sdcd.data.own_data import SUFFIXES, suffix_of
+from sdcd.data.tables import one_line
 from sdcd.errors import InputError
 
 _LINES = 50
@@ -51,19 +52,14 @@ def look(path: str | Path) -> Look:
         raise InputError(f"{path}: no such file")
     if path.is_dir() != (suffix == ".zarr"):
         raise InputError(f"{path}: expected a {'folder' if suffix == '.zarr' else 'file'}")
-    if suffix == ".npz":
-        way = _npz
-    elif suffix == ".parquet":
-        way = _parquet
-    else:
-        way = _annotated if suffix in (".h5ad", ".zarr") else _text
+    ways = {".npz": _npz, ".parquet": _parquet, ".h5ad": _annotated, ".zarr": _annotated}
     try:
-        return way(path)
+        return ways.get(suffix, _text)(path)
     except InputError:
         raise
     except Exception as error:
         # Whatever a library raises on a file that is not what its name says.
-        words = " ".join(str(error).split())[:200] or type(error).__name__
+        words = one_line(error) or type(error).__name__
         raise InputError(f"{path}: not a readable {suffix} ({words})") from None
 
 

@@ -208,11 +208,9 @@ def _with_targets(path: Path, table: Table, options: TableOptions) -> tuple[OwnT
     n = len(X)
     rows, left_out = np.ones(n, dtype=bool), []
     if table.labels is None:
-        for option, given in (
-            ("--control", options.controls is not None),
-            ("--drop-label", bool(options.drop_labels)),
-        ):
-            if given:
+        given = {"--control": options.controls is not None, "--drop-label": options.drop_labels}
+        for option, is_given in given.items():
+            if is_given:
                 raise InputError(
                     f"{path}: {option} is about labels, expected --perturbation-column too"
                 )
@@ -236,7 +234,10 @@ def _with_targets(path: Path, table: Table, options: TableOptions) -> tuple[OwnT
                     f"{path}: no perturbed row is left ({'; '.join(left_out)}), expected some "
                     f"targets that are variables{_named_elsewhere(list(counts), table)}"
                 )
-        constant = _to_drop(X[rows] if not rows.all() else X) if options.drop_constant else []
+        if not options.drop_constant:
+            break
+        here = X if rows.all() else X[rows]
+        constant = sorted({*constant_columns(here), *_nearly_constant(here)})
         if not constant:
             break
         dropped = [names[j] for j in constant]
@@ -255,10 +256,6 @@ def _with_targets(path: Path, table: Table, options: TableOptions) -> tuple[OwnT
             intervened[position, [index[name] for name in targets[labels[r]]]] = True
     own = OwnTable(X if rows.all() else X[rows], intervened, tuple(names), left_out)
     return own, kept_rows
-
-
-def _to_drop(X: np.ndarray) -> list[int]:
-    return sorted({*constant_columns(X), *_nearly_constant(X)})
 
 
 def _nearly_constant(X: np.ndarray) -> list[int]:
@@ -404,9 +401,8 @@ def _counted(counts: Counter, why: str) -> str:
     return f"{sum(counts.values())} rows {why}: {_most_common(counts)}"
 
 
-def _most_common(counts: Counter, most: int = 5) -> str:
-    words = [f"{shortened(label)} {number}" for label, number in counts.most_common()]
-    return listing(words, most)
+def _most_common(counts: Counter) -> str:
+    return listing([f"{shortened(label)} {number}" for label, number in counts.most_common()], 5)
 
 
 # Values

@@ -100,6 +100,12 @@ def read_text(
     else:
         refuse_other_file(path, _KINDS[delimiter])
     chunks, labels, lines = [], [], []
+
+    def keep(rows: list[list[str]], their_lines: list[int]) -> None:
+        chunks.append(columns.numbers(rows, their_lines))
+        labels.extend(columns.labels(rows))
+        lines.extend(their_lines)
+
     try:
         opened = gzip.open if packed else open
         with opened(path, "rt", newline="", encoding="utf-8-sig") as stream:
@@ -115,15 +121,11 @@ def read_text(
                     pending.append(cells)
                     pending_lines.append(line)
                     if len(pending) == chunk_rows:
-                        chunks.append(columns.numbers(pending, pending_lines))
-                        labels += columns.labels(pending)
-                        lines += pending_lines
+                        keep(pending, pending_lines)
                         pending, pending_lines = [], []
                 line = reader.line_num + 1
             if pending:
-                chunks.append(columns.numbers(pending, pending_lines))
-                labels += columns.labels(pending)
-                lines += pending_lines
+                keep(pending, pending_lines)
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path}: byte 0x{error.object[error.start]:02x} is not UTF-8 text, expected "

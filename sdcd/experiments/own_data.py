@@ -19,7 +19,13 @@ from sdcd.data.look import Look, look
 from sdcd.data.own_data import TableOptions
 from sdcd.errors import DataError, InputError
 from sdcd.experiments.configuration import checked
-from sdcd.experiments.plan import MethodPlan, check_names, method_plan, seeds_of
+from sdcd.experiments.plan import (
+    MethodPlan,
+    check_names,
+    method_plan,
+    named_methods,
+    seeds_of,
+)
 from sdcd.methods.registry import methods as registered_methods
 from sdcd.parameters import closest
 
@@ -112,9 +118,7 @@ def own_studies(config: Mapping[str, object], schema: Mapping[str, object]) -> d
                 f"config key scales.{FOLDER}: found a scale of this name, expected another: the "
                 f"results of 'own_data' are called {FOLDER}"
             )
-        names = content["methods"]
-        if names in ("all", "interventional"):
-            names = [m for m in config["methods"] if names == "all" or kinds[m] == names]
+        names = named_methods(config, content["methods"], kinds)
         check_names(names, f"{where}.methods", kinds)
         check_names(content["method_options"], f"{where}.method_options", kinds)
         if not names:

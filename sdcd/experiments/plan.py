@@ -215,19 +215,19 @@ class Plan:
         for name, (_, _, of) in DERIVED.items():
             experiment = self.experiments.get(of)
             if experiment is not None and name == "cartoon":
-                experiment = _one_fit(experiment, "SDCD")
+                experiment = _one_fit(experiment)
             if experiment is not None:
                 found[name] = experiment
         return found
 
 
-def _one_fit(experiment: Experiment, method: str) -> Experiment | None:
-    keys = [key for key, name in experiment.fits() if name == method]
+def _one_fit(experiment: Experiment) -> Experiment | None:
+    keys = [key for key, name in experiment.fits() if name == "SDCD"]
     if not keys:
         return None
     key = min(keys, key=lambda key: (key.s, key.d, -key.fraction, key.seed))
     grid = {"d": [key.d], "s": [key.s], "seeds": [key.seed], "fractions": [key.fraction]}
-    return Experiment(experiment.name, [grid], {method: experiment.methods[method]})
+    return Experiment(experiment.name, [grid], {"SDCD": experiment.methods["SDCD"]})
 
 
 def make_plan(config: Mapping[str, object], schema: Mapping[str, object]) -> Plan:
@@ -273,11 +273,7 @@ def _methods_of_experiments(config, kinds) -> dict[str, list[str]]:
     chosen = {}
     for experiment, content in config["experiments"].items():
         where = f"experiments.{experiment}.methods"
-        names = content["methods"]
-        if names == "all":
-            names = config["methods"]
-        elif names == "interventional":
-            names = [name for name in config["methods"] if kinds[name] == "interventional"]
+        names = named_methods(config, content["methods"], kinds)
         check_names(names, where, kinds)
         if FAMILIES[experiment] != "observational":
             for name in names:
@@ -288,6 +284,13 @@ def _methods_of_experiments(config, kinds) -> dict[str, list[str]]:
                     )
         chosen[experiment] = names
     return chosen
+
+
+def named_methods(config, names: str | list[str], kinds: Mapping[str, str]) -> list[str]:
+    """Names of methods, with ``all`` and ``interventional`` written out."""
+    if names not in ("all", "interventional"):
+        return names
+    return [name for name in config["methods"] if names == "all" or kinds[name] == names]
 
 
 def check_names(names: Iterable[str], where: str, kinds: Mapping[str, str]) -> None:
@@ -326,13 +329,9 @@ def _plan_of_scale(config, scale_name, chosen, kinds) -> Plan:
             shortened = "; ".join(
                 filter(None, [_fewer_rows(scale, FAMILIES[name]), plan.shortened])
             )
-            compared[method] = {
-                "min_d": plan.min_d,
-                "max_d": plan.max_d,
-                "max_seeds": plan.max_seeds,
-                "fewer_seeds": plan.fewer_seeds,
-                "shortened": shortened,
-            }
+            bounds = ("min_d", "max_d", "max_seeds", "fewer_seeds")
+            compared[method] = {key: getattr(plan, key) for key in bounds}
+            compared[method]["shortened"] = shortened
         experiment = Experiment(name, grids, compared)
         if experiment.fits():
             experiments[name] = experiment

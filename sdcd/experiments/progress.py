@@ -17,7 +17,7 @@ from pathlib import Path
 from sdcd.data.look import Look
 from sdcd.errors import InputError
 from sdcd.experiments.own_data import OwnStudy
-from sdcd.experiments.plan import Plan
+from sdcd.experiments.plan import MethodPlan, Plan
 from sdcd.files import read_json, write_json
 from sdcd.fits.costs import expected_seconds
 
@@ -88,23 +88,23 @@ def write_plan(plan: Plan, results: str | Path) -> None:
     for experiment in plan.experiments.values():
         for key, name in experiment.fits():
             method = plan.methods[name]
-            seconds = expected_seconds(name, key.d, plan.n_rows(key), method.time_limit_s)
-            rounded = None if seconds is None else round(seconds, 1)
-            fits[key.name, name] = [key.name, name, rounded, method.threads]
+            fits[key.name, name] = _fit(key.name, method, key.d, plan.n_rows(key))
     _write(results, plan.scale, list(fits.values()))
 
 
 def write_own_plan(studies: Mapping[str, OwnStudy], looks: Mapping[str, Look], results) -> None:
     """The same for tables of a person's own, by the sizes that a look at them found."""
-    fits = []
-    for name, study in studies.items():
-        for run, method in study.fits():
-            plan = study.methods[method]
-            size = looks[name].d, looks[name].n
-            seconds = expected_seconds(method, *size, plan.time_limit_s)
-            rounded = None if seconds is None else round(seconds, 1)
-            fits.append([f"{name}/{run}", method, rounded, plan.threads])
+    fits = [
+        _fit(f"{name}/{run}", study.methods[method], looks[name].d, looks[name].n)
+        for name, study in studies.items()
+        for run, method in study.fits()
+    ]
     _write(results, "own", fits)
+
+
+def _fit(dataset: str, method: MethodPlan, d: int, n: int) -> list:
+    seconds = expected_seconds(method.name, d, n, method.time_limit_s)
+    return [dataset, method.name, None if seconds is None else round(seconds, 1), method.threads]
 
 
 def _write(results: str | Path, scale: str, fits: list) -> None:

@@ -6,11 +6,12 @@ Reads the records of fits (``fits/**/*.json``) in folders of results and writes 
 
 import argparse
 import csv
-import io
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from sdcd.files import atomic_path, read_json
+from sdcd.data.pairs import write_rows
+from sdcd.files import read_json
 from sdcd.fits.costs import COLUMNS, TABLE, USUAL_ROWS, USUAL_ROWS_PER_INTERVENTION
 from sdcd.methods.contract import Method
 from sdcd.methods.registry import methods
@@ -102,16 +103,12 @@ def merged(table: Sequence[Mapping], rows: Sequence[Mapping]) -> list[Mapping]:
 
 def falling(table: Sequence[Mapping]) -> list[str]:
     """Where a larger problem is said to take less time: a line each."""
-    lines, last = [], None
-    for row in table:
-        same = last is not None and last["method"] == row["method"]
-        if same and float(row["seconds"]) < float(last["seconds"]):
-            lines.append(
-                f"{row['method']}: {row['seconds']} s at d = {row['d']}, after "
-                f"{last['seconds']} s at d = {last['d']}"
-            )
-        last = row
-    return lines
+    return [
+        f"{row['method']}: {row['seconds']} s at d = {row['d']}, after {last['seconds']} s at "
+        f"d = {last['d']}"
+        for last, row in itertools.pairwise(table)
+        if last["method"] == row["method"] and float(row["seconds"]) < float(last["seconds"])
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -129,12 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if faults := falling(table):
         print("nothing written, more fits are needed:", *faults, sep="\n  ")
         return 1
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(table)
-    with atomic_path(options.table) as temporary:
-        temporary.write_text(text.getvalue(), encoding="utf-8")
+    write_rows(options.table, COLUMNS, ([row[name] for name in COLUMNS] for row in table))
     return 0
 
 

@@ -227,13 +227,8 @@ def run_resamples(
     paths = {k: folder / f"{k:04d}.npz" for k in draws}
     data = _digest(dataset)
     marks = {k: {"number": k, "how": how, "seed": seed, "data": data} for k in draws}
-    limits_of_record = {
-        "time_s": limits.get("time_limit_s"),
-        "memory_mb": limits.get("memory_limit_mb"),
-    }
-    missing = [
-        k for k in draws if not _is_done(paths[k], marks[k], limits_of_record, chosen, settings)
-    ]
+    kept = {"time_s": limits.get("time_limit_s"), "memory_mb": limits.get("memory_limit_mb")}
+    missing = [k for k in draws if not _is_done(paths[k], marks[k], kept, chosen, settings)]
     report = report or (lambda done, count, new: None)
     new = 0
     report(count - len(missing), count, new)
@@ -283,22 +278,13 @@ def count_edges(graphs: Iterable[np.ndarray]) -> Frequencies:
     return Frequencies(directed / n, undirected / n, n)
 
 
-def consensus(directed: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
-    """The graph of the edges that most resamples have: a DAG.
+def consensus(directed: np.ndarray) -> np.ndarray:
+    """The graph of the edges that most resamples have: a DAG, int8 (d, d).
 
-    Parameters
-    ----------
-    directed : float (d, d)
-        Frequencies of directed edges.
-    threshold : float
-        Edges above it are added by decreasing frequency, equals in order of parent and child,
-        except those that would close a cycle.
-
-    Returns
-    -------
-    int8 (d, d)
+    Of the frequencies of directed edges, float (d, d), those above :data:`THRESHOLD` are added by
+    decreasing frequency, equals in order of parent and child, except where that closes a cycle.
     """
-    return dag_trim(np.asarray(directed, dtype=np.float64), np.nextafter(threshold, np.inf))
+    return dag_trim(np.asarray(directed, dtype=np.float64), np.nextafter(THRESHOLD, np.inf))
 
 
 def resample(
