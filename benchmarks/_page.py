@@ -1,6 +1,7 @@
 """Tables on a page of docs/, between markers."""
 
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sdcd.files import atomic_path
@@ -13,6 +14,12 @@ def write_tables(path: Path, tables: dict[str, list[str]]) -> None:
         text = placed(text, name, lines)
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table."""
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    return [lines[0], "|" + "---|" * len(head), *lines[1:]]
 
 
 def placed(text: str, name: str, lines: list[str]) -> str:

@@ -1,12 +1,16 @@
-"""Tables of measurements as CSV files that grow row by row, and where they were measured."""
+"""Tables of measurements as CSV files that grow row by row, and what and where was measured."""
 
 import csv
+import io
 import os
 import platform
+import subprocess
+import tarfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-TABLES = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
+ROOT = Path(__file__).resolve().parents[1]
+TABLES = ROOT / "docs" / "benchmarks"
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -49,6 +53,14 @@ def put_row(
     rows = [*kept, {name: str(value) for name, value in row.items()}]
     write_rows(path, rows if order is None else sorted(rows, key=order), list(row))
     print(dict(row), flush=True)
+
+
+def package_of(commit: str, folder: Path) -> None:
+    """Unpack the package as it was in a commit into a folder."""
+    command = ["git", "archive", commit, "sdcd"]
+    archive = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        files.extractall(folder, filter="data")
 
 
 def single_threaded(cores: int = 1) -> dict[str, str]:

@@ -16,25 +16,19 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _rows import TABLES
 
 from sdcd.experiments.plan import FAMILIES
-from sdcd.files import atomic_path
 from sdcd.published import has_twins, published_runs, published_table
-from sdcd.runs.table import read_runs
+from sdcd.runs.table import read_runs, write_csv
 from sdcd.statistics import of_sample, welch
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT / "docs" / "benchmarks" / "against_logs.csv"
+TABLE = TABLES / "against_logs.csv"
 SETTING = ["method", "d", "s", "fraction", "mechanism"]
 METRICS = (
-    "shd",
-    "precision",
-    "recall",
-    "n_edges",
-    "seconds",
-    "stage1_epochs",
-    "stage1_mask_density",
-    "stage1_mask_recall",
+    *("shd", "precision", "recall", "n_edges", "seconds"),
+    *("stage1_epochs", "stage1_mask_density", "stage1_mask_recall"),
 )
 
 
@@ -57,14 +51,6 @@ def rows(experiment: str, ours: pd.DataFrame) -> list[dict]:
             if len(pair):
                 found.append({**head, **_paired(metric, *pair.to_numpy().T)})
     return found
-
-
-def _runs(results, experiment):
-    return results / "runs" / f"{experiment}.csv"
-
-
-def _together(paths):
-    return pd.concat(map(read_runs, paths)).drop_duplicates([*SETTING, "seed"])
 
 
 def _cell(table, cell):
@@ -104,14 +90,13 @@ def main():
     parser.add_argument("results", nargs="*", type=Path, default=default)
     parser.add_argument("--out", type=Path, default=TABLE)
     arguments = parser.parse_args()
-    table = pd.DataFrame(
-        row
-        for experiment in FAMILIES
-        if (paths := [p for r in arguments.results if (p := _runs(r, experiment)).exists()])
-        for row in rows(experiment, _together(paths))
-    )
-    with atomic_path(arguments.out) as path:
-        table.round(4).to_csv(path, index=False, lineterminator="\n")
+    found = []
+    for experiment in FAMILIES:
+        paths = [results / f"runs/{experiment}.csv" for results in arguments.results]
+        if runs := [read_runs(path) for path in paths if path.exists()]:
+            found += rows(experiment, pd.concat(runs).drop_duplicates([*SETTING, "seed"]))
+    table = pd.DataFrame(found)
+    write_csv(arguments.out, table.round(4))
     shown = table[table["metric"].isin(["shd", "seconds"])]
     print(shown.to_string(index=False, float_format="{:.2f}".format))
 

@@ -11,16 +11,14 @@ and starting do not count. Data: the paper's, 10,000 rows, s = 4, seed 0. Rows a
 """
 
 import argparse
-import io
 import json
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
-from _rows import TABLES, processor, put_row, single_threaded
+from _rows import TABLES, package_of, processor, put_row, single_threaded
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = TABLES / "baselines.csv"
@@ -71,11 +69,7 @@ def main():
     parser.add_argument("--rows", nargs="+", default=ROWS, metavar="METHOD:d")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        archive = subprocess.run(
-            ["git", "archive", arguments.before, "sdcd"], check=True, cwd=ROOT, capture_output=True
-        ).stdout
-        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-            files.extractall(folder, filter="data")
+        package_of(arguments.before, Path(folder))
         for row in arguments.rows:
             name, d = row.split(":")
             steps = max(4, 1000 // int(d))

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _rows import TABLES
 from PIL import Image
 
 from sdcd.data.dataset import Dataset
@@ -35,11 +36,12 @@ from sdcd.methods.ordered import order_graph
 from sdcd.methods.pruned import prune_graph
 from sdcd.methods.registry import method
 from sdcd.metrics import score
+from sdcd.runs.table import write_csv
 from sdcd.simulation import simulate
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT / "docs" / "benchmarks" / "calibration.csv"
-GRAPHS = ROOT / "docs" / "benchmarks" / "calibration_graphs.csv"
+TABLE = TABLES / "calibration.csv"
+GRAPHS = TABLES / "calibration_graphs.csv"
 FIGURE = ROOT / "docs" / "calibration.png"
 FAMILIES = {"observational": None, "interventional": 0.5}
 STEPS = {"SDCD": None, "SDCD-pruned": prune_graph, "SDCD-ordered": order_graph}
@@ -144,9 +146,8 @@ def summarise(out: Path) -> None:
                 }
             )
     bins, graphs = pd.DataFrame(bins), pd.DataFrame(graphs)
-    for table, path in ((bins, TABLE), (graphs, GRAPHS)):
-        with atomic_path(path) as temporary:
-            table.to_csv(temporary, index=False, lineterminator="\n")
+    write_csv(TABLE, bins)
+    write_csv(GRAPHS, graphs)
     pooled = bins.groupby(["family", "d", "rows", "method", "how", "low", "high"], sort=False)
     pooled = pooled[["edges", "true", "reversed", "sum_of_frequencies"]].sum().reset_index()
     pooled["share_true"] = (pooled["true"] / pooled["edges"]).round(3)

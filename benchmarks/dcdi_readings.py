@@ -8,6 +8,8 @@ four readings of them. `docs/benchmarks/dcdi_readings.csv` gets one row for each
 mean SHD beside the published one. Data sets that are there already are not fitted again.
 """
 
+from itertools import product
+
 import pandas as pd
 from _rows import TABLES, write_rows
 
@@ -32,25 +34,14 @@ def main() -> None:
     paper = published.set_index(["d", "s", "mechanism"])["mean"]
     rows = pd.read_csv(TABLE).to_dict("records") if TABLE.exists() else []
     done = {(row["reading"], row["d"], row["s"], row["mechanism"]) for row in rows}
-    for d in (20, 10):
-        for reading, options in READINGS.items():
-            for s in (1, 4):
-                for mechanism in MECHANISMS:
-                    if (reading, d, s, mechanism) in done:
-                        continue
-                    distances = [_shd(d, s, mechanism, seed, options) for seed in range(SEEDS)]
-                    rows.append(
-                        {
-                            "reading": reading,
-                            "d": d,
-                            "s": s,
-                            "mechanism": mechanism,
-                            "shd": round(sum(distances) / SEEDS, 1),
-                            "data_sets": SEEDS,
-                            "published": paper[d, s, mechanism],
-                        }
-                    )
-                    write_rows(TABLE, rows)
+    for d, reading, s, mechanism in product((20, 10), READINGS, (1, 4), MECHANISMS):
+        if (reading, d, s, mechanism) in done:
+            continue
+        distances = [_shd(d, s, mechanism, seed, READINGS[reading]) for seed in range(SEEDS)]
+        row = {"reading": reading, "d": d, "s": s, "mechanism": mechanism}
+        row |= {"shd": round(sum(distances) / SEEDS, 1), "data_sets": SEEDS}
+        rows.append(row | {"published": paper[d, s, mechanism]})
+        write_rows(TABLE, rows)
 
 
 def _shd(d: int, s: int, mechanism: str, seed: int, options: dict) -> float:

@@ -18,21 +18,19 @@ SHD over the graphs of a data set: mean, least and largest of all data sets; 1 w
 says of every two graphs what SHD says.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
+from _rows import TABLES
 
 from sdcd.data.evaluation import evaluate, moves, random_dag
 from sdcd.errors import MethodFailure
 from sdcd.estimator.generative import fit_generative
-from sdcd.files import atomic_path
 from sdcd.graphs import is_acyclic
 from sdcd.methods.registry import method
 from sdcd.metrics import shd
+from sdcd.runs.table import write_csv
 from sdcd.simulation import simulate
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs/benchmarks"
 D = 20
 DATA_SETS = [(s, seed) for s in (2, 4) for seed in range(3)]
 METHODS = ("SDCD", "SDCD-pruned", "GIES", "sortnregress", "mean-difference")
@@ -41,7 +39,7 @@ WITH_EFFECTS = ("true", *METHODS)
 
 def main() -> None:
     """Do what is missing; write the tables after each data set."""
-    paths = FOLDER / "evaluation.csv", FOLDER / "effects.csv"
+    paths = TABLES / "evaluation.csv", TABLES / "effects.csv"
     tables = [pd.read_csv(p).to_dict("records") if p.exists() else [] for p in paths]
     done = {(row["s"], row["seed"]) for row in tables[0]}
     for s, seed in DATA_SETS:
@@ -50,21 +48,13 @@ def main() -> None:
         for table, new in zip(tables, one(s, seed), strict=True):
             table += new
         for path, table in zip(paths, tables, strict=True):
-            with atomic_path(path) as temporary:
-                frame = pd.DataFrame(table)
-                frame.to_csv(temporary, index=False, lineterminator="\n", float_format="%.4g")
-    with atomic_path(FOLDER / "evaluation_ranks.csv") as temporary:
-        frame = ranks(pd.read_csv(paths[0]))
-        frame.to_csv(temporary, index=False, lineterminator="\n", float_format="%.3f")
+            write_csv(path, pd.DataFrame(table), float_format="%.4g")
+    found = ranks(pd.read_csv(paths[0]))
+    write_csv(TABLES / "evaluation_ranks.csv", found, float_format="%.3f")
 
 
 # What a good graph has: much of it, or little.
-STATISTICS = {
-    "edge_distance": 1,
-    "edges_moved": 1,
-    "false_omission_rate": -1,
-    "log_density": 1,
-}
+STATISTICS = {"edge_distance": 1, "edges_moved": 1, "false_omission_rate": -1, "log_density": 1}
 
 
 def ranks(table: pd.DataFrame) -> pd.DataFrame:

@@ -110,17 +110,9 @@ def main() -> None:
         screen, fit = Path(folder) / "screen.h5ad", Path(folder) / "fit.npz"
         write_screen(screen, a.cells, a.genes)
         row["file_mb"] = round(screen.stat().st_size / 1e6, 1)
-        command = [
-            sys.executable,
-            "-m",
-            "sdcd.cli",
-            "fit",
-            str(screen),
-            "--normalise",
-            "-o",
-            str(fit),
-        ]
-        command += ["--perturbation-column", "perturbation", "--no-picture", "--no-progress"]
+        command = [sys.executable, "-m", "sdcd.cli", "fit", str(screen), "-o", str(fit)]
+        command += ["--normalise", "--perturbation-column", "perturbation"]
+        command += ["--no-picture", "--no-progress"]
         runs = []
         for first, second in EPOCHS:
             print(f"{first} and {second} epochs", flush=True)

@@ -11,11 +11,12 @@ as it is there; those that have their row are passed over. Seconds are the proce
 
 import argparse
 import time
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from _page import write_tables
+from _page import markdown, write_tables
 from _rows import TABLES, read_rows, write_rows
 
 from sdcd.estimator import SDCD
@@ -98,13 +99,11 @@ def main() -> None:
     done = {(row["way"], row["family"], int(row["d"]), int(row["seed"])) for row in rows}
     if not options.page:
         preload(method("SDCD"))
-        for seed in SEEDS:
-            for family, d in DATA:
-                for way in WAYS:
-                    if (way, family, d, seed) not in done:
-                        rows.append(run(way, family, d, seed))
-                        write_rows(TABLE, rows, COLUMNS)
-                        print(rows[-1], flush=True)
+        for seed, (family, d), way in product(SEEDS, DATA, WAYS):
+            if (way, family, d, seed) not in done:
+                rows.append(run(way, family, d, seed))
+                write_rows(TABLE, rows, COLUMNS)
+                print(rows[-1], flush=True)
     write_tables(PAGE, {"off its settings": table_of(pd.read_csv(TABLE))})
 
 
@@ -118,10 +117,7 @@ def table_of(table: pd.DataFrame) -> list[str]:
     table = table[ways == len(WAYS)]
     seeds = table.groupby(["family", "d"])["seed"].nunique()
     kinds = [f"{family}, d = {d} (n = {seeds.get((family, d), 0)})" for family, d in DATA]
-    lines = [
-        f"| SDCD run with | {' | '.join(f'{kind} | edges' for kind in kinds)} |",
-        "|" + "---|" * (1 + 2 * len(kinds)),
-    ]
+    found = []
     for way in WAYS:
         cells = [way]
         for family, d in DATA:
@@ -135,8 +131,8 @@ def table_of(table: pd.DataFrame) -> list[str]:
                 text += f" ({change.mean():+.1f}"
                 text += ")" if len(change) < 3 else f", {low:.1f} to {high:.1f})"
             cells += [text, f"{own['n_edges'].mean():.0f}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+        found.append(cells)
+    return markdown(["SDCD run with", *(text for kind in kinds for text in (kind, "edges"))], found)
 
 
 if __name__ == "__main__":

@@ -28,13 +28,14 @@ from scipy import stats
 from sdcd.data.dataset import Dataset
 from sdcd.errors import MethodFailure
 from sdcd.figures import style
-from sdcd.files import atomic_path, read_npz, write_npz
+from sdcd.files import read_npz, write_npz
 from sdcd.fits.child import preload
 from sdcd.methods import Graph
 from sdcd.methods.pruned import prune_graph
 from sdcd.methods.registry import method
 from sdcd.metrics import score
 from sdcd.published import published_runs
+from sdcd.runs.table import write_csv
 from sdcd.simulation import simulate, simulate_dcdi
 from sdcd.statistics import of_sample
 
@@ -193,8 +194,7 @@ def main():
     if options.curves:
         curves(options.out)
     cells = summary(pd.read_csv(options.table))
-    with atomic_path(CELLS) as temporary:
-        cells.to_csv(temporary, index=False, lineterminator="\n")
+    write_csv(CELLS, cells)
     draw(cells, FIGURE)
 
 
@@ -213,8 +213,7 @@ def curves(folder: Path) -> None:
             row = {"cell": task.cell, "seed": task.seed, "min_gain": gain}
             rows.append(row | {metric: scores[metric] for metric in ("shd", "precision", "recall")})
         print(task.name, "curve", flush=True)
-    with atomic_path(CURVES) as temporary:
-        pd.DataFrame(rows).to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
+    write_csv(CURVES, pd.DataFrame(rows), float_format="%.6g")
 
 
 def read_table(path: Path) -> dict[str, dict]:

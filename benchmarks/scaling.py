@@ -45,10 +45,12 @@ import sys
 import time
 
 import numpy as np
+from _page import markdown
 from _rows import TABLES, read_rows, single_threaded, write_rows
 from engine_epochs import fastest_epochs, gemm_rate, problem
 from threadpoolctl import threadpool_limits
 
+from sdcd.fits.child import own_peak_rss_mb
 from sdcd.fits.fingerprint import fingerprint
 
 ROWS, TRAIN, STEPS, HIDDEN, PARENTS = 10_000, 8_000, 32, 10, 8
@@ -146,7 +148,7 @@ def measure_scaling(stage: int, d: int, targets: int, threads: int, epochs: int)
         "edges": edges,
         "epochs": epochs,
         "seconds_per_epoch": float(f"{statistics.median(seconds[1:]):.4g}"),
-        "peak_mb": round(peak_mb()),
+        "peak_mb": round(own_peak_rss_mb()),
         "base_mb": round(base),
     }
     return row, min(seconds[1:]), digest(learned)
@@ -191,19 +193,12 @@ def copy_rate() -> float:
     return best
 
 
-def peak_mb() -> float:
-    """Most memory that was resident in this process, in 10^6 bytes."""
-    from sdcd.fits.child import own_peak_rss_mb
-
-    return own_peak_rss_mb()
-
-
 def peak_mb_compiled() -> float:
-    """The same once all kernels are there: compiling takes memory."""
+    """Peak memory (10^6 bytes) once all kernels are there: compiling takes memory."""
     from sdcd.estimator.engine_numba import warm_up
 
     warm_up()
-    return peak_mb()
+    return own_peak_rss_mb()
 
 
 def in_child(function: str, cores: int, **arguments):
@@ -251,25 +246,16 @@ class Table:
     def text(self) -> str:
         """As Markdown."""
         columns = self.columns[:-1]
-        lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-        lines += [f"| {' | '.join(row[c] for c in columns)} |" for row in self.rows.values()]
-        return "\n".join(lines)
+        return "\n".join(
+            markdown(columns, ([row[c] for c in columns] for row in self.rows.values()))
+        )
 
 
 def tables() -> tuple[Table, Table, Table]:
-    scaling = Table(
-        "scaling",
-        ["stage", "d", "targets"],
-        ["edges", "epochs", "seconds_per_epoch", "peak_mb", "base_mb"],
-    )
-    roofline = Table(
-        "roofline",
-        ["stage", "d", "engine"],
-        [
-            *("edges", "ms_per_epoch", "gflop", "mb", "peak_gflops", "copy_gb_s"),
-            *("bound_ms", "share"),
-        ],
-    )
+    columns = ["edges", "epochs", "seconds_per_epoch", "peak_mb", "base_mb"]
+    scaling = Table("scaling", ["stage", "d", "targets"], columns)
+    columns = ["edges", "ms_per_epoch", "gflop", "mb", "peak_gflops", "copy_gb_s"]
+    roofline = Table("roofline", ["stage", "d", "engine"], [*columns, "bound_ms", "share"])
     threads = Table("threads", ["stage", "d"], ["seconds_1", "seconds_2", "speed_up", "same_bytes"])
     return scaling, roofline, threads
 

@@ -14,19 +14,18 @@ import argparse
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _rows import TABLES, package_of
 
-from sdcd.files import atomic_path
 from sdcd.published import EXPERIMENTS, published_runs
-from sdcd.runs.table import RUN_COLUMNS, read_runs, write_runs
+from sdcd.runs.table import RUN_COLUMNS, read_runs, write_csv, write_runs
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT / "docs" / "benchmarks" / "verdicts_before_after.csv"
+TABLE = TABLES / "verdicts_before_after.csv"
 BEFORE = "2d01ea2"
 """The last commit with the earlier rules."""
 
@@ -81,8 +80,8 @@ def judged_by(package, folders):
     environment = {**os.environ, "PYTHONPATH": str(package)}
     command = [sys.executable, "-P", "-c", JUDGE, *folders]
     subprocess.run(command, env=environment, check=True)
-    read = {"keep_default_na": False}
-    return [pd.read_csv(folder / "verdicts.out", **read).set_index("id") for folder in folders]
+    paths = (folder / "verdicts.out" for folder in folders)
+    return [pd.read_csv(path, keep_default_na=False).set_index("id") for path in paths]
 
 
 def compared(name, before, after):
@@ -111,11 +110,7 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        archive = folder / "earlier.tar"
-        command = ["git", "archive", "-o", archive, arguments.before, "sdcd"]
-        subprocess.run(command, cwd=ROOT, check=True)
-        with tarfile.open(archive) as tar:
-            tar.extractall(folder / "earlier", filter="data")
+        package_of(arguments.before, folder / "earlier")
         sets = sets_of_runs(arguments.results)
         folders = []
         for number, tables in enumerate(sets.values()):
@@ -127,8 +122,7 @@ def main():
         after = judged_by(ROOT, folders)
     rows = [compared(*each) for each in zip(sets, before, after, strict=True)]
     table = pd.concat(rows, ignore_index=True)
-    with atomic_path(arguments.out) as path:
-        table.to_csv(path, index=False, lineterminator="\n")
+    write_csv(arguments.out, table)
     changed = table[table["before"] != table["after"]]
     counts = changed.groupby(["runs", "kind", "before", "after"], sort=False).size()
     print(counts.rename("count").reset_index().to_string(index=False))

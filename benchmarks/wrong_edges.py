@@ -15,7 +15,8 @@ import pandas as pd
 
 from sdcd.data.dataset import read_dataset
 from sdcd.experiments.datasets import DatasetKey
-from sdcd.files import atomic_path, read_npz
+from sdcd.files import read_npz
+from sdcd.runs.table import write_csv
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "docs" / "benchmarks" / "wrong_edges.csv"
@@ -72,8 +73,7 @@ def main():
         for name, cells in edges.items():
             row = {"data": kind, "data_sets": counts[kind], "class": name, "edges": len(cells)}
             rows.append(row | described(cells, edges["true"]))
-    with atomic_path(options.table) as temporary:
-        pd.DataFrame(rows).to_csv(temporary, index=False, lineterminator="\n")
+    write_csv(options.table, pd.DataFrame(rows))
 
 
 def described(edges: np.ndarray, true: np.ndarray) -> dict[str, float]:

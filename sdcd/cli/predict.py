@@ -135,8 +135,6 @@ def _effects(options: argparse.Namespace, outputs: Outputs) -> int:
     import numpy as np
     import pandas as pd
 
-    from sdcd.files import atomic_path
-
     _expect_table(options, outputs)
     graph, names = _graph(options.fit)
     found = _needed_model(options, graph, names).effects(n=options.n, seed=options.seed)
@@ -150,16 +148,11 @@ def _effects(options: argparse.Namespace, outputs: Outputs) -> int:
             "shift_se": found.shift_se[i, j],
         }
     )
-    with atomic_path(options.out) as temporary:
-        table.to_csv(temporary, index=False, lineterminator="\n")
-    say(str(options.out))
-    return 0
+    return _write_table(options, table)
 
 
 def _sample(options: argparse.Namespace, outputs: Outputs) -> int:
     import pandas as pd
-
-    from sdcd.files import atomic_path
 
     _expect_table(options, outputs)
     graph, names = _graph(options.fit)
@@ -167,16 +160,21 @@ def _sample(options: argparse.Namespace, outputs: Outputs) -> int:
     if len(do) < len(options.do):
         raise InputError("--do: a variable is set twice")
     rows = _needed_model(options, graph, names).sample(options.n, do, options.seed)
-    with atomic_path(options.out) as temporary:
-        pd.DataFrame(rows, columns=list(names)).to_csv(temporary, index=False, lineterminator="\n")
-    say(str(options.out))
-    return 0
+    return _write_table(options, pd.DataFrame(rows, columns=list(names)))
 
 
 def _expect_table(options: argparse.Namespace, outputs: Outputs) -> None:
     require_suffix(options.out, (".csv",))
     inputs = [options.fit, options.fitted_on or model_path(options.fit)]
     outputs.expect([options.out], inputs)
+
+
+def _write_table(options: argparse.Namespace, table) -> int:
+    from sdcd.runs.table import write_csv
+
+    write_csv(options.out, table)
+    say(str(options.out))
+    return 0
 
 
 def _assignment(text: str) -> tuple[str, float]:

@@ -11,8 +11,8 @@ import pandas as pd
 from sdcd.errors import InputError
 from sdcd.experiments.datasets import DatasetKey
 from sdcd.experiments.plan import FAMILIES
-from sdcd.files import atomic_path
 from sdcd.report.view import Table
+from sdcd.runs.table import write_csv
 
 
 def failures(runs: pd.DataFrame) -> pd.DataFrame:
@@ -43,8 +43,7 @@ def failures(runs: pd.DataFrame) -> pd.DataFrame:
 
 def write_failures(runs: pd.DataFrame, path: str | Path) -> None:
     """Write :func:`failures` as CSV."""
-    with atomic_path(path) as temporary:
-        failures(runs).to_csv(temporary, index=False, lineterminator="\n")
+    write_csv(path, failures(runs))
 
 
 def fit_names(runs: pd.DataFrame) -> list[str]:

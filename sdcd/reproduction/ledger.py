@@ -18,8 +18,7 @@ import pandas as pd
 
 from sdcd.errors import InputError
 from sdcd.experiments.plan import DERIVED, FROM_DATA, STUDIES, Experiment, Plan
-from sdcd.files import atomic_path
-from sdcd.runs.table import RUN_COLUMNS, read_runs
+from sdcd.runs.table import RUN_COLUMNS, read_runs, write_csv
 
 FILE = "fits.csv"
 
@@ -67,8 +66,7 @@ def add(folder: str | Path, rows: Iterable[Mapping[str, object]]) -> None:
         kept = _as_text(path.read_text(encoding="utf-8")) if path.exists() else None
         table = pd.concat([kept, added])
         table = table.drop_duplicates(KEY, keep="last").sort_values(KEY, kind="stable")
-        with atomic_path(path) as temporary:
-            table.to_csv(temporary, index=False, lineterminator="\n")
+        write_csv(path, table)
 
 
 @contextlib.contextmanager

@@ -17,6 +17,12 @@ RUN_COLUMNS = (
 """Columns of a table of runs, ours or the published logs', one row per fit."""
 
 
+def write_csv(path: str | Path, table, *, index: bool = False, **options) -> None:
+    """Write a DataFrame as CSV, complete or not at all; ``options`` are those of its ``to_csv``."""
+    with atomic_path(path) as temporary:
+        table.to_csv(temporary, index=index, lineterminator="\n", **options)
+
+
 def write_runs(path: str | Path, table) -> None:
     """Write a table of runs, or of a study (DataFrame), and beside it its SHA-256.
 

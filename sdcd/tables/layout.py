@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from sdcd.files import atomic_path
+from sdcd.runs.table import write_csv
 from sdcd.tables import comparison
 
 SOURCES = (
@@ -163,8 +164,7 @@ def write(data: pd.DataFrame, layout: Layout, stem: str | Path) -> tuple[Path, P
     """Write ``stem.csv``, every number, one row per cell, and ``stem.tex``."""
     stem = Path(stem)
     table, tex = (stem.with_name(stem.name + suffix) for suffix in (".csv", ".tex"))
-    with atomic_path(table) as temporary:
-        data.to_csv(temporary, index=False, lineterminator="\n")
+    write_csv(table, data)
     with atomic_path(tex) as temporary:
         temporary.write_text(to_latex(layout), encoding="utf-8")
     return table, tex

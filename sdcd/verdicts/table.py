@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from sdcd.errors import InputError
-from sdcd.files import atomic_path
+from sdcd.runs.table import write_csv
 from sdcd.statistics import ALPHA
 
 VERDICTS = ("reproduced", "not reproduced", "inconclusive", "not run")
@@ -90,8 +90,7 @@ def decide(p_support: float, p_refute: float, beyond: bool) -> str:
 
 def write(verdicts: pd.DataFrame, path: str | Path) -> None:
     """Write every column as CSV."""
-    with atomic_path(path) as temporary:
-        verdicts.to_csv(temporary, index=False, lineterminator="\n")
+    write_csv(path, verdicts)
 
 
 def read(path: str | Path) -> pd.DataFrame:

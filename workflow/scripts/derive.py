@@ -6,7 +6,7 @@ import importlib
 import _script
 
 from sdcd.experiments.plan import DERIVED, Experiment
-from sdcd.files import atomic_path
+from sdcd.runs.table import write_csv
 
 
 def main() -> None:
@@ -20,9 +20,7 @@ def main() -> None:
 
     module, function, _ = DERIVED[a.table]
     make = getattr(importlib.import_module(module), function)
-    table = make(Experiment.from_json(a.experiment), a.results)
-    with atomic_path(a.out) as temporary:
-        table.to_csv(temporary, index=False, lineterminator="\n")
+    write_csv(a.out, make(Experiment.from_json(a.experiment), a.results))
 
 
 if __name__ == "__main__":
