@@ -19,13 +19,7 @@ from sdcd.data.look import Look, look
 from sdcd.data.own_data import TableOptions
 from sdcd.errors import DataError, InputError
 from sdcd.experiments.configuration import checked
-from sdcd.experiments.plan import (
-    MethodPlan,
-    check_names,
-    method_plan,
-    named_methods,
-    seeds_of,
-)
+from sdcd.experiments.plan import MethodPlan, check_names, method_plan, named_methods, seeds_of
 from sdcd.methods.registry import methods as registered_methods
 from sdcd.parameters import closest
 
