@@ -16,14 +16,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from _rows import TABLES
+from _rows import ROOT, TABLES
 
 from sdcd.experiments.plan import FAMILIES
 from sdcd.published import has_twins, published_runs, published_table
 from sdcd.runs.table import read_runs, write_csv
 from sdcd.statistics import of_sample, welch
 
-ROOT = Path(__file__).resolve().parents[1]
 TABLE = TABLES / "against_logs.csv"
 SETTING = ["method", "d", "s", "fraction", "mechanism"]
 METRICS = (

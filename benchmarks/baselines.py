@@ -18,9 +18,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from _rows import TABLES, package_of, processor, put_row, single_threaded
+from _rows import ROOT, TABLES, package_of, processor, put_row, single_threaded
 
-ROOT = Path(__file__).resolve().parents[1]
 TABLE = TABLES / "baselines.csv"
 PUBLISHED_STEPS = {"DAGMA": 230_000, "NOBEARS": 20_200}
 ROWS = ("DAGMA:10", "DAGMA:20", "DAGMA:50", "NOBEARS:10", "NOBEARS:20", "NOBEARS:50",

@@ -139,9 +139,7 @@ def summarise(out: Path) -> None:
                     **own,
                     **_scores("fit", score(every["adjacency"], every["weights"], truth)),
                     **_scores("consensus", score(agreed, directed, truth)),
-                    "average_precision_ranked": round(
-                        float(score(agreed, ranks, truth)["average_precision"]), 3
-                    ),
+                    **_scores("ranked", score(agreed, ranks, truth), ["average_precision"]),
                     "shd_resample": round(float(np.mean([each["shd"] for each in of_one])), 2),
                 }
             )
@@ -175,9 +173,8 @@ def by_frequency(directed: np.ndarray, truth: np.ndarray) -> list[dict]:
     return rows
 
 
-def _scores(prefix: str, scores: dict) -> dict:
-    keys = ("shd", "precision", "recall", "average_precision")
-    return {f"{key}_{prefix}": round(float(scores[key]), 3) for key in keys}
+def _scores(of: str, scores: dict, keys=("shd", "precision", "recall", "average_precision")):
+    return {f"{key}_{of}": round(float(scores[key]), 3) for key in keys}
 
 
 def draw_figure(pooled: pd.DataFrame, path: Path) -> None:

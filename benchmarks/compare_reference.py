@@ -23,14 +23,13 @@ import venv
 from pathlib import Path
 
 import numpy as np
-from _rows import TABLES, put_row, single_threaded
+from _rows import ROOT, TABLES, put_row, single_threaded
 
 from sdcd.data.dataset import read_dataset
 from sdcd.estimator import SDCD
 from sdcd.estimator.engine_numba import warm_up
 from sdcd.metrics import score
 
-ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = ROOT / ".venv-reference"
 REQUIREMENTS = ["sdcd==0.1.4", "torch==2.13.0", "numpy<2", "pandas<2", "setuptools<81"]
 TABLE = TABLES / "reference.csv"

@@ -24,9 +24,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _rows import TABLES, processor, put_row, read_rows, single_threaded
+from _rows import ROOT, TABLES, processor, put_row, read_rows, single_threaded
 
-ROOT = Path(__file__).resolve().parents[1]
 PAIRS = TABLES / "dcdi_pairs.csv"
 FITS = TABLES / "dcdi_fits.csv"
 ROUNDS = {"DCDI-G": "max_epochs", "DCD-FG": "max_epochs", "DCDI-DSF": "max_steps"}
@@ -50,7 +49,6 @@ SIZES = {"DCDI-G": [10, 20, 30, 40, 50], "DCD-FG": [10, 20, 30, 50, 100, 200], "
 
 
 def main() -> None:
-    """Read the arguments and run."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -160,13 +158,11 @@ def compare(before: Path, methods: list[str]) -> None:
 
 def fit_all(methods: list[str], sizes: list[int] | None) -> None:
     """Write ``dcdi_fits.csv``."""
+    done = {(row["method"], row["d"], row["data"]) for row in read_rows(FITS)}
     for method in methods:
         for d in sizes or SIZES[method]:
             for mechanism in ("L", "NL-Add", "NL-NN") if method == "DCDI-DSF" else (None,):
-                if any(
-                    (row["method"], row["d"], row["data"]) == (method, str(d), mechanism or "paper")
-                    for row in read_rows(FITS)
-                ):
+                if (method, str(d), mechanism or "paper") in done:
                     continue
                 chosen = {"dtype": "float64"} if (method, d) == ("DCDI-G", 50) else {}
                 arguments = {"method": method, "d": d, "mechanism": mechanism, "weights": None}

@@ -12,12 +12,11 @@ as it is there; those that have their row are passed over. Seconds are the proce
 import argparse
 import time
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from _page import markdown, write_tables
-from _rows import TABLES, read_rows, write_rows
+from _rows import ROOT, TABLES, read_rows, write_rows
 
 from sdcd.estimator import SDCD
 from sdcd.fits.child import preload
@@ -26,7 +25,6 @@ from sdcd.metrics import score
 from sdcd.runs.summaries import half_width
 from sdcd.simulation import simulate
 
-ROOT = Path(__file__).resolve().parents[1]
 TABLE = TABLES / "off_settings.csv"
 PAGE = ROOT / "docs" / "rivals.md"
 DATA = (("observational", 20), ("observational", 30), ("interventional", 20))

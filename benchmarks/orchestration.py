@@ -19,7 +19,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from _rows import ROOT
+
 COLUMNS = ("what", "value", "unit", "how")
 REPEATS = 3
 NOTHING = {

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from _rows import TABLES, read_rows, write_rows
+from _rows import ROOT, TABLES, read_rows, write_rows
 from scipy import stats
 
 from sdcd.data.dataset import Dataset
@@ -39,7 +39,6 @@ from sdcd.runs.table import write_csv
 from sdcd.simulation import simulate, simulate_dcdi
 from sdcd.statistics import of_sample
 
-ROOT = Path(__file__).resolve().parents[1]
 TABLE = TABLES / "pruning.csv"
 CELLS = TABLES / "pruning_cells.csv"
 FIGURE = ROOT / "docs" / "pruning.png"

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pandas as pd
 from _page import write_tables
+from _rows import ROOT
 
 from sdcd.runs.table import read_runs
 from sdcd.tables.thresholds import layout, summarise
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "thresholds.md"
 KINDS = ("observational", "interventional")
 

@@ -19,12 +19,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from _rows import TABLES, package_of
+from _rows import ROOT, TABLES, package_of
 
 from sdcd.published import EXPERIMENTS, published_runs
 from sdcd.runs.table import RUN_COLUMNS, read_runs, write_csv, write_runs
 
-ROOT = Path(__file__).resolve().parents[1]
 TABLE = TABLES / "verdicts_before_after.csv"
 BEFORE = "2d01ea2"
 """The last commit with the earlier rules."""

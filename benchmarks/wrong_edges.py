@@ -12,14 +12,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _rows import ROOT, TABLES
 
 from sdcd.data.dataset import read_dataset
+from sdcd.data.paths import reachable
 from sdcd.experiments.datasets import DatasetKey
 from sdcd.files import read_npz
 from sdcd.runs.table import write_csv
 
-ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT / "docs" / "benchmarks" / "wrong_edges.csv"
+TABLE = TABLES / "wrong_edges.csv"
 
 
 def classes(true: np.ndarray) -> dict[str, np.ndarray]:
@@ -30,9 +31,7 @@ def classes(true: np.ndarray) -> dict[str, np.ndarray]:
     true : bool (d, d)
         A DAG.
     """
-    precedes = true.copy()
-    for middle in range(len(true)):
-        precedes |= np.outer(precedes[:, middle], precedes[middle])
+    precedes = reachable(true)
     unordered = ~precedes & ~precedes.T & ~np.eye(len(true), dtype=bool)
     return {
         "true": true,

@@ -114,7 +114,7 @@ def test_bad_sizes_are_refused():
 
 
 def test_figure(table):
-    figure = draw(table.to_dict("records"))
+    figure = draw(table)
     left, right = figure.axes
     for axes in (left, right):
         assert axes.get_yscale() == "log"

@@ -279,13 +279,13 @@ def test_shortened_studies_of_the_constraints_say_so():
         (7_950, "epochs", "(a): shortened, 7,950 epochs instead of 8,000."),
     ):
         table = [*records, {**curve, "epoch": last, "end": end}]
-        assert (draw("optimisation_behaviours", table).get_supxlabel() or "") == note
+        assert (draw("optimisation_behaviours", pd.DataFrame(table)).get_supxlabel() or "") == note
     point = {"family": "cycle", "constraint": "h_exp", "x": 1.0, "value": 1.0, "escaped": False}
     point |= {"domain_escape_at": np.nan, "epsilon": 0.5}
     scale = {**point, "panel": "scale", "d": 30}
     for largest, note in ((1000, ""), (50, "(b): shortened, up to d = 50 instead of 1,000.")):
         table = [scale, {**point, "panel": "dimension", "d": largest}]
-        assert (draw("constraint_asymptotics", table).get_supxlabel() or "") == note
+        assert (draw("constraint_asymptotics", pd.DataFrame(table)).get_supxlabel() or "") == note
 
 
 class TestStyle:

@@ -168,7 +168,7 @@ def test_figure():
     records = optimisation_behaviours(d=20, scale=12.0, penalty_epochs=600, lagrangian_epochs=600)
     # h_log and h_inv start outside their domain here.
     assert {r["constraint"] for r in records if r["escaped"]} == {"h_log", "h_inv"}
-    figure = draw(records)
+    figure = draw(pd.DataFrame(records))
     left, right = figure.axes
     ends = sum(record["end"] in ("dag", "escape") for record in records)
     assert len(left.lines) + len(right.lines) == 10 + ends

@@ -114,25 +114,11 @@ def _draw_boxes(
                 continue
             for mean, sd in zip(cell["mean"], cell["sd"].fillna(0.0), strict=True):
                 low = max(mean - sd, mean * 0.1) if log else mean - sd
-                axes.add_patch(
-                    Rectangle(
-                        (x - width * 0.5, low),
-                        width,
-                        mean + sd - low,
-                        color=look.color,
-                        alpha=style.PUBLISHED_ALPHA,
-                        linewidth=0,
-                        zorder=2,
-                    )
-                )
-                axes.hlines(
-                    mean,
-                    x - width * 0.5,
-                    x + width * 0.5,
-                    color=look.color,
-                    alpha=0.5,
-                    linewidth=0.8,
-                )
+                band = {"color": look.color, "alpha": style.PUBLISHED_ALPHA, "linewidth": 0}
+                corner = x - width * 0.5, low
+                axes.add_patch(Rectangle(corner, width, mean + sd - low, **band, zorder=2))
+                ends = x - width * 0.5, x + width * 0.5
+                axes.hlines(mean, *ends, color=look.color, alpha=0.5, linewidth=0.8)
             values = pd.to_numeric(ours.loc[ours["status"] == "ok", metric]).dropna().to_numpy()
             if not len(values):
                 axes.annotate(
@@ -189,20 +175,9 @@ def _draw_box(axes, x, width, values, look, hollow):
 def _add_legend(figure, cells, methods, metric):
     handles = []
     for name in methods:
-        look = style.method_style(name)
-        handles.append(
-            Line2D(
-                [],
-                [],
-                linestyle="none",
-                marker="s",
-                markersize=9,
-                markerfacecolor=look.color,
-                markeredgecolor=look.color,
-                alpha=0.75,
-                label=style.label(name),
-            )
-        )
+        color = style.method_style(name).color
+        look = {"markersize": 9, "markerfacecolor": color, "markeredgecolor": color, "alpha": 0.75}
+        handles.append(style.marker_handle(style.label(name), "s", **look))
     if metric == "shd":
         handles.append(Line2D([], [], linewidth=0.9, label="true edges", **style.REFERENCE))
     handles.append(style.published_handle())

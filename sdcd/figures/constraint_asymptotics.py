@@ -1,9 +1,7 @@
 """The figure of the constraints' asymptotics (fig:constraint-asymptotics)."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -11,9 +9,6 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from sdcd.acyclicity import CONSTRAINTS
 from sdcd.figures.style import add_note, context, new_figure
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 CONSTRAINT_COLORS = {
     "h_rho": "#E8710A",
@@ -37,14 +32,14 @@ PAPER_MAX_D = 1000
 LIMITS = (1e-16, 1e16)
 
 
-def draw(records: "Sequence[dict] | DataFrame") -> Figure:
+def draw(table: pd.DataFrame) -> Figure:
     """Both panels: h against the weights' scale (left) and the number of variables (right).
 
     Parameters
     ----------
-    records : sequence of dict, or DataFrame
-        What :func:`sdcd.studies.constraint_asymptotics.constraint_asymptotics` returns, or the
-        same read from a table.
+    table : DataFrame
+        The records that :func:`sdcd.studies.constraint_asymptotics.constraint_asymptotics`
+        returns.
 
     Returns
     -------
@@ -52,9 +47,6 @@ def draw(records: "Sequence[dict] | DataFrame") -> Figure:
         Cycles solid, noise dashed; the vertical axis is cut at 1e-16 and 1e16. A curve that leaves
         its constraint's domain ends in a vertical dotted line there.
     """
-    import pandas as pd
-
-    table = pd.DataFrame(records)
     with context():
         figure = new_figure(7.0, 3.3)
         panels = figure.subplots(1, 2, sharey=True)
@@ -81,7 +73,7 @@ def draw(records: "Sequence[dict] | DataFrame") -> Figure:
     return figure
 
 
-def _panel(axes: Axes, table: "DataFrame") -> None:
+def _panel(axes: Axes, table: pd.DataFrame) -> None:
     names = [name for name in CONSTRAINT_COLORS if name in set(table["constraint"])]
     ends: dict[float, list[tuple[float, str]]] = {}
     for name in reversed(names):  # h_rho last, on top
@@ -106,7 +98,7 @@ def _panel(axes: Axes, table: "DataFrame") -> None:
             axes.vlines(escape, bottom, LIMITS[1], color=color, lw=width, ls=[dots])
 
 
-def _title(letter: str, panel: str, table: "DataFrame") -> str:
+def _title(letter: str, panel: str, table: pd.DataFrame) -> str:
     """What the panel varies, and what it holds fixed."""
     if panel == "scale":
         return rf"({letter}) growing weights, $d = {table['d'].iloc[0]:g}$"
@@ -117,7 +109,7 @@ def _width(name: str) -> float:
     return 2.6 if name == "h_rho" else 1.5
 
 
-def _legend(figure: Figure, table: "DataFrame") -> None:
+def _legend(figure: Figure, table: pd.DataFrame) -> None:
     names = [name for name in CONSTRAINT_COLORS if name in set(table["constraint"])]
     handles = [Line2D([], [], color=CONSTRAINT_COLORS[name], lw=_width(name)) for name in names]
     labels = [CONSTRAINT_SYMBOLS[name] for name in names]

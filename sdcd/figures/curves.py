@@ -183,15 +183,9 @@ def draw_strip(axes: Axes, above: Axes, lines: Sequence[tuple[str, dict]]) -> No
         for d, names in named.items():
             for column, name in enumerate(names):
                 look = style.method_style(name)
-                axes.plot(
-                    d + gap * 0.18 * (column - (len(names) - 1) / 2),
-                    -row,
-                    marker=look.marker,
-                    color=look.color,
-                    alpha=0.4 if kind == "unavailable" else 1.0,
-                    markersize=5,
-                    linestyle="none",
-                )
+                x = d + gap * 0.18 * (column - (len(names) - 1) / 2)
+                alpha = 0.4 if kind == "unavailable" else 1.0
+                axes.plot(x, -row, look.marker, color=look.color, alpha=alpha, markersize=5)
     axes.set_ylim(-max(len(lines), 1) + 0.3, 0.7)
     axes.set_yticks(list(ticks.values()), list(ticks))
     axes.set_xticks([])
@@ -319,7 +313,8 @@ def _add_legend(figure, methods, cells, *, edges, band, note):
         handles.append(style.published_handle())
     shortened, failed_early = style.shortened_texts(cells)
     if shortened:
-        handles.append(style.shortened_handle())
+        look = {"markerfacecolor": "white", "markeredgecolor": "#555555"}
+        handles.append(style.marker_handle("shortened runs", **look))
     figure.legend(handles=handles, loc="outside right upper", ncols=1, handlelength=3.0)
     seeds = cells.loc[cells["n"] > 0, "n"]
     notes = []

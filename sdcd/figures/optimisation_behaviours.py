@@ -1,9 +1,7 @@
 """The figure of optimisation under each constraint (app:fig:constraint-optimization-behaviors)."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -11,9 +9,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from sdcd.figures.constraint_asymptotics import CONSTRAINT_COLORS, CONSTRAINT_SYMBOLS
 from sdcd.figures.style import add_note, context, new_figure
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 PANELS = {"penalty": "penalty", "augmented_lagrangian": "augmented Lagrangian"}
 
@@ -24,14 +19,14 @@ FLOOR = 1e-4
 """Thresholds below this are drawn here: the optimisation counts as having reached a DAG."""
 
 
-def draw(records: "Sequence[dict] | DataFrame") -> Figure:
+def draw(table: pd.DataFrame) -> Figure:
     """Threshold to DAG against epochs, under a penalty (left) and augmented Lagrangian (right).
 
     Parameters
     ----------
-    records : sequence of dict, or DataFrame
-        What :func:`sdcd.studies.optimisation_behaviours.optimisation_behaviours` returns, or the
-        same read from a table.
+    table : DataFrame
+        The records that :func:`sdcd.studies.optimisation_behaviours.optimisation_behaviours`
+        returns.
 
     Returns
     -------
@@ -39,9 +34,6 @@ def draw(records: "Sequence[dict] | DataFrame") -> Figure:
         One curve per constraint, h_rho+ dashed. A disc marks where a run reached a DAG, a cross
         where it left its constraint's domain; other curves end with the run.
     """
-    import pandas as pd
-
-    table = pd.DataFrame(records)
     with context():
         figure = new_figure(7.0, 3.0)
         panels = figure.subplots(1, 2, sharey=True)
@@ -64,7 +56,7 @@ def draw(records: "Sequence[dict] | DataFrame") -> Figure:
     return figure
 
 
-def _note_shortened(figure: Figure, table: "DataFrame") -> None:
+def _note_shortened(figure: Figure, table: pd.DataFrame) -> None:
     cut = table[table["end"] == "epochs"].groupby("mode")["epoch"].max()
     fewer = [
         f"({letter}): shortened, {cut[mode]:,} epochs instead of {PAPER_EPOCHS[mode]:,}."
@@ -75,7 +67,7 @@ def _note_shortened(figure: Figure, table: "DataFrame") -> None:
         add_note(figure, "  ".join(fewer))
 
 
-def _panel(axes: Axes, table: "DataFrame") -> None:
+def _panel(axes: Axes, table: pd.DataFrame) -> None:
     present = set(table["constraint"])
     for name in reversed([name for name in CONSTRAINT_COLORS if name in present]):
         curve = table[table["constraint"] == name].sort_values("epoch")
@@ -107,7 +99,7 @@ def _line(name: str) -> dict:
     }
 
 
-def _legend(figure: Figure, table: "DataFrame") -> None:
+def _legend(figure: Figure, table: pd.DataFrame) -> None:
     present = set(table["constraint"])
     names = [name for name in CONSTRAINT_COLORS if name in present]
     handles = [Line2D([], [], **_line(name)) for name in names]

@@ -278,17 +278,9 @@ def published_handle() -> Patch:
     return Patch(color="#555555", alpha=0.25, linewidth=0, label="published,\nmean ± sd")
 
 
-def shortened_handle() -> Line2D:
-    """The legend's entry for runs that were shortened."""
-    return Line2D(
-        [],
-        [],
-        linestyle="none",
-        marker="o",
-        markerfacecolor="white",
-        markeredgecolor="#555555",
-        label="shortened runs",
-    )
+def marker_handle(label: str, marker: str = "o", **look) -> Line2D:
+    """A legend's entry for a marker without a line; ``look`` has its colours and size."""
+    return Line2D([], [], linestyle="none", marker=marker, label=label, **look)
 
 
 def plain_linear_ticks(axes: Axes) -> None:

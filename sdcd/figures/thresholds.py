@@ -14,6 +14,8 @@ from sdcd.figures import style
 PANELS = 3
 """At most so many kinds of data sets are shown."""
 
+CHANCE = {"color": "#777777", "linestyle": (0, (1.2, 1.4)), "linewidth": 1.1}
+
 
 def draw(table: pd.DataFrame, *, title: str) -> Figure:
     """Draw SHD over the threshold (upper row) and average precision (lower row).
@@ -142,7 +144,7 @@ def _draw_average_precision(axes: Axes, table: pd.DataFrame) -> None:
     own = table[table["point"] == "own"]
     order = own.groupby("method")["shd"].mean().sort_values(kind="stable").index
     chance = own["s"].iloc[0] / (own["d"].iloc[0] - 1)
-    axes.axhline(chance, color="#777777", linestyle=(0, (1.2, 1.4)), linewidth=1.1, zorder=3)
+    axes.axhline(chance, **CHANCE, zorder=3)
     for place, name in enumerate(order):
         look = style.method_style(name)
         values = own.loc[own["method"] == name, "average_precision"].dropna().to_numpy(float)
@@ -177,15 +179,15 @@ def _draw_average_precision(axes: Axes, table: pd.DataFrame) -> None:
 def _add_legend(figure: Figure, table: pd.DataFrame, methods: Sequence[str]) -> None:
     handles = [style.method_handle(name) for name in methods]
     handles += [
-        Line2D(
-            [], [], linestyle="none", marker="o", markersize=8, markerfacecolor="#555555",
-            markeredgecolor="white", label="as returned, at its\nown threshold",
+        style.marker_handle(
+            "as returned, at its\nown threshold",
+            markersize=8,
+            markerfacecolor="#555555",
+            markeredgecolor="white",
         ),
         Line2D([], [], linewidth=1.0, label="empty graph", **style.REFERENCE),
-        Line2D(
-            [], [], color="#777777", linestyle=(0, (1.2, 1.4)), linewidth=1.1, label="chance",
-        ),
-    ]  # fmt: skip
+        Line2D([], [], label="chance", **CHANCE),
+    ]
     figure.legend(handles=handles, loc="outside right upper", ncols=1, handlelength=3.0)
     own = table[table["point"] == "own"]
     counts = own.groupby(["method", "d", "s", "fraction"]).size()

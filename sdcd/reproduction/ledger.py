@@ -22,11 +22,9 @@ from sdcd.runs.table import RUN_COLUMNS, read_runs, write_csv
 
 FILE = "fits.csv"
 
-SCORES = tuple(
-    name
-    for name in RUN_COLUMNS
-    if name not in ("experiment", "d", "s", "fraction", "mechanism", "seed", "method")
-)
+OF_DATA = ("d", "s", "fraction", "mechanism", "seed")
+
+SCORES = tuple(name for name in RUN_COLUMNS if name not in ("experiment", "method", *OF_DATA))
 """Columns of a table of runs that are the fit's own, not its data set's."""
 
 KEY = ["dataset", "method", "settings"]
@@ -131,11 +129,7 @@ def table_of(experiment: Experiment, plans: Mapping, ledger: pd.DataFrame) -> pd
             {
                 "experiment": experiment.name,
                 "method": method,
-                "d": key.d,
-                "s": key.s,
-                "fraction": key.fraction,
-                "mechanism": key.mechanism,
-                "seed": key.seed,
+                **{name: getattr(key, name) for name in OF_DATA},
                 **{name: found[name] for name in SCORES},
             }
         )

@@ -44,14 +44,8 @@ def compare(
     """
     cell = list(summaries.CELL)
     ours = summaries.summarise(runs)
-    theirs = published.published_table(experiment).rename(
-        columns={
-            "mean": "published_mean",
-            "sd": "published_sd",
-            "n": "published_n",
-            "status": "published_status",
-        }
-    )
+    renamed = {name: f"published_{name}" for name in ("mean", "sd", "n", "status")}
+    theirs = published.published_table(experiment).rename(columns=renamed)
     cells = theirs.merge(ours, on=cell, how="outer")
     cells["status"] = cells["status"].fillna("not_run")
     cells["published_status"] = cells["published_status"].fillna("absent")
@@ -72,29 +66,23 @@ def compare(
 
 def ours_text(row: pd.Series) -> str:
     """Our entry of a cell: ``14.7 ± 5.5 (5)``, with a star if shortened; NA; not run; empty."""
-    if row["status"] == "not_run":
-        return ""
-    if row["status"] == "failed":
-        return "NA"
-    if row["status"] == "unavailable":
-        return "not run"
-    spread = "" if np.isnan(row["sd"]) else f" ± {row['sd']:.{row['decimals']}f}"
+    words = {"not_run": "", "failed": "NA", "unavailable": "not run"}
+    if row["status"] in words:
+        return words[row["status"]]
     star = "*" if row["shortened"] else ""
-    return f"{row['mean']:.{row['decimals']}f}{spread} ({row['n']}){star}"
+    return f"{_mean_and_sd(row['mean'], row['sd'], row['decimals'])} ({row['n']}){star}"
 
 
 def published_text(row: pd.Series) -> str:
     """The paper's entry of a cell, as printed: mean ± sd, NA or NT; empty where it has none."""
-    if row["published_status"] == "absent":
-        return ""
-    if row["published_status"] == "failed":
-        return "NA"
-    if row["published_status"] == "not_tested":
-        return "NT"
-    spread = (
-        "" if np.isnan(row["published_sd"]) else f" ± {row['published_sd']:.{row['decimals']}f}"
-    )
-    return f"{row['published_mean']:.{row['decimals']}f}{spread}"
+    words = {"absent": "", "failed": "NA", "not_tested": "NT"}
+    if row["published_status"] in words:
+        return words[row["published_status"]]
+    return _mean_and_sd(row["published_mean"], row["published_sd"], row["decimals"])
+
+
+def _mean_and_sd(mean: float, sd: float, decimals: int) -> str:
+    return f"{mean:.{decimals}f}" + ("" if np.isnan(sd) else f" ± {sd:.{decimals}f}")
 
 
 def difference_text(row: pd.Series) -> str:

@@ -109,9 +109,8 @@ def by_setting(
         rows.append((_key_texts(keys, real_keys, key), entries))
         means.append(row_means)
     means = pd.DataFrame(means)
-    lowest = means.eq(
-        means.min(axis=1 if columns == "method" else 0), axis=0 if columns == "method" else 1
-    )
+    across = int(columns == "method")
+    lowest = means.eq(means.min(axis=across), axis=1 - across)
     best = frozenset(zip(*[axis.tolist() for axis in lowest.to_numpy().nonzero()], strict=True))
     headings = [f"{columns}={name}" if columns != "method" else str(name) for name in names]
     return Layout(caption, list(keys.values()), headings, rows, _notes(cells), best)

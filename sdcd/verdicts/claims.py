@@ -8,6 +8,7 @@ so are those that are impossible here, and methods that the paper does not compa
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import cache
 from importlib.resources import files
 
@@ -21,10 +22,7 @@ from sdcd.statistics import ALPHA
 from sdcd.verdicts import comparisons, constraints, limits, shares
 from sdcd.verdicts.evidence import Claim, Data, Outcome
 
-CLAIM_COLUMNS = (
-    *("id", "place", "quote", "experiment"),
-    *("test", "arguments", "threshold", "contradiction"),
-)
+CLAIM_COLUMNS = tuple(field.name for field in fields(Claim))
 
 _FOUND = ("p_support", "p_refute", "estimate", "low", "high", "seeds_needed")
 """What a row takes over from a test's outcome."""
@@ -32,28 +30,13 @@ _FOUND = ("p_support", "p_refute", "estimate", "low", "high", "seeds_needed")
 TESTS: dict[str, Callable[[Data], Outcome]] = {
     test.__name__: test
     for test in (
-        comparisons.lower,
-        comparisons.higher,
-        comparisons.within,
-        comparisons.below,
-        comparisons.above,
-        comparisons.below_edges,
-        comparisons.above_edges,
-        limits.all_below,
-        limits.exponent_below,
-        limits.fails,
-        limits.finishes,
-        shares.freezes,
-        shares.share_below_edges,
-        shares.share_best,
-        shares.falls,
-        shares.not_falls,
-        constraints.unstable,
-        constraints.escapes,
-        constraints.stable,
-        constraints.cost_below,
-        constraints.cost_above,
-        constraints.fastest,
+        *(comparisons.lower, comparisons.higher, comparisons.within),
+        *(comparisons.below, comparisons.above, comparisons.below_edges, comparisons.above_edges),
+        *(limits.all_below, limits.exponent_below, limits.fails, limits.finishes),
+        *(shares.freezes, shares.share_below_edges, shares.share_best),
+        *(shares.falls, shares.not_falls),
+        *(constraints.unstable, constraints.escapes, constraints.stable),
+        *(constraints.cost_below, constraints.cost_above, constraints.fastest),
     )
 }
 """The tests that ``claims.csv`` may name."""
@@ -86,10 +69,9 @@ def read_claims() -> list[Claim]:
                 f"claims.csv: line {number}, threshold is {row['threshold']!r}, expected a number"
             ) from None
         claims.append(Claim(**{**row, "arguments": arguments, "threshold": threshold}))
-    names = [claim.id for claim in claims]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"claims.csv: two claims are called {name!r}")
+    twice = table["id"][table["id"].duplicated()]
+    if len(twice):
+        raise InputError(f"claims.csv: two claims are called {twice.iloc[0]!r}")
     return claims
 
 

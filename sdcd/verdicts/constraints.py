@@ -25,9 +25,8 @@ def _growths(data: Data) -> tuple[dict, int]:
 
 def _measured(growths: dict, expected: int, holds: bool, estimate: float, what: str) -> Outcome:
     """A claim that holds or not as measured, without a test; ``what`` the estimate is."""
-    decided = {"supported": holds, "refuted": not holds}
     note = f"Estimate: {what}."
-    return Outcome(len(growths), expected, **decided, estimate=estimate, note=note)
+    return Outcome.decided(len(growths), expected, holds, estimate=estimate, note=note)
 
 
 def unstable(data: Data) -> Outcome:

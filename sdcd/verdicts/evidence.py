@@ -72,6 +72,11 @@ class Outcome:
     note: str = ""
     seeds_needed: float = math.nan
 
+    @classmethod
+    def decided(cls, evaluated: int, expected: int, holds: bool, **found) -> "Outcome":
+        """What was looked at without a test, and so either holds or does not."""
+        return cls(evaluated, expected, supported=holds, refuted=not holds, **found)
+
 
 @dataclass
 class Comparison:

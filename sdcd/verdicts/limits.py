@@ -1,8 +1,10 @@
 """Tests of claims about how runs end and how long they take."""
 
+from dataclasses import replace
+
 import pandas as pd
 
-from sdcd.statistics import Estimate, fitted_exponent
+from sdcd.statistics import fitted_exponent
 from sdcd.verdicts.evidence import Data, Outcome
 
 
@@ -20,14 +22,8 @@ def all_below(data: Data) -> Outcome:
         note = f"Largest of {len(ended)} runs: d={worst['d']}, seed {worst['seed']}."
     value = float(ended[metric].astype(float).max())
     holds = not len(failed) and value < data.claim.threshold
-    return Outcome(
-        len({*ended["d"], *failed["d"]}),
-        len(wanted),
-        supported=holds,
-        refuted=not holds,
-        estimate=value,
-        note=note,
-    )
+    sizes = len({*ended["d"], *failed["d"]})
+    return Outcome.decided(sizes, len(wanted), holds, estimate=value, note=note)
 
 
 def exponent_below(data: Data) -> Outcome:
@@ -56,23 +52,13 @@ def exponent_below(data: Data) -> Outcome:
 def exponent(d: pd.Series, values: pd.Series, bound: float, kind: str) -> Outcome:
     """Whether values grow with d slower (``below``) or faster (``above``) than d to a power."""
     estimate = fitted_exponent(d, values)
-    from_bound = Estimate(
-        estimate.value - bound, estimate.error, estimate.freedom, estimate.sd, estimate.n
-    )
+    from_bound = replace(estimate, value=estimate.value - bound)
     support, refute = from_bound.p_below(0), from_bound.p_above(0)
     if kind == "above":
         support, refute = refute, support
     low, high = estimate.interval()
-    return Outcome(
-        1,
-        1,
-        p_support=support,
-        p_refute=refute,
-        estimate=estimate.value,
-        low=low,
-        high=high,
-        note="Estimate: exponent of d.",
-    )
+    shown = {"estimate": estimate.value, "low": low, "high": high}
+    return Outcome(1, 1, support, refute, **shown, note="Estimate: exponent of d.")
 
 
 def fails(data: Data) -> Outcome:
@@ -104,16 +90,9 @@ def _ends(data: Data, *, failing: bool) -> Outcome:
     if not len(ours):
         return Outcome(0, expected)
     contrary = ours[(ours["status"] == "ok") == failing]
-    kinds = ", ".join(
-        f"{count} {status}" for status, count in ours["status"].value_counts().items()
-    )
+    counts = ours["status"].value_counts()
+    kinds = ", ".join(f"{count} {status}" for status, count in counts.items())
     note = f"{len(ours)} runs: {kinds}."
     if len(contrary):
         note += f" Contrary to the claim at d={', '.join(map(str, sorted(set(contrary['d']))))}."
-    return Outcome(
-        ours["d"].nunique(),
-        expected,
-        supported=not len(contrary),
-        refuted=bool(len(contrary)),
-        note=note,
-    )
+    return Outcome.decided(ours["d"].nunique(), expected, not len(contrary), note=note)
