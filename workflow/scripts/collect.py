@@ -10,7 +10,6 @@ from sdcd.runs.table import write_runs
 
 
 def main() -> None:
-    """Read the arguments, collect, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--experiment", required=True, help="its grids and methods, as JSON")
     parser.add_argument("--results", required=True, help="folder with data/ and fits/")

@@ -12,7 +12,6 @@ from sdcd.runs.table import write_runs
 
 
 def main() -> None:
-    """Read the arguments, compute, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--study", required=True, choices=STUDIES)
     parser.add_argument("--sizes", type=json.loads, default={}, help="as JSON; else the paper's")

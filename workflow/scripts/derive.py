@@ -10,7 +10,6 @@ from sdcd.runs.table import write_csv
 
 
 def main() -> None:
-    """Read the arguments, make the table, write it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--table", required=True, choices=DERIVED)
     parser.add_argument("--experiment", required=True, help="its grids and methods, as JSON")

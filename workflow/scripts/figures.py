@@ -12,7 +12,6 @@ from sdcd.runs.table import read_runs
 
 
 def main() -> None:
-    """Read the arguments, draw, save."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--module", required=True, help="a module with a function draw")
     parser.add_argument("--options", type=json.loads, default={}, help="its arguments, as JSON")

@@ -34,7 +34,6 @@ from sdcd.methods.registry import method
 
 
 def main() -> None:
-    """Read the arguments, fit, judge whether the attempt counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True, help="data set, .npz")
     parser.add_argument("--method", required=True, help="as 'sdcd methods' lists it")

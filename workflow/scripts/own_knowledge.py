@@ -12,7 +12,6 @@ from sdcd.files import write_json
 
 
 def main() -> None:
-    """Read the arguments and the files, write them as a method's parameter ``knowledge``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True, help="the table as it was read, .npz")
     parser.add_argument("--files", type=json.loads, required=True, help="by kind, as JSON")

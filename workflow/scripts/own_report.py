@@ -10,7 +10,6 @@ from sdcd.report.own_page import write
 
 
 def main() -> None:
-    """Read the arguments, write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--study", required=True, type=json.loads, help="what was run, as JSON")
     parser.add_argument("--results", required=True, help="folder with data/ and fits/")

@@ -12,7 +12,6 @@ from sdcd.files import write_json
 
 
 def main() -> None:
-    """Read the arguments, read the table, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True, help="the table")
     parser.add_argument("--reading", type=json.loads, default={}, help="how, as JSON")

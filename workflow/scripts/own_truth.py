@@ -12,7 +12,6 @@ from sdcd.files import write_json, write_npz
 
 
 def main() -> None:
-    """Read the arguments and the list, write the graph."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True, help="the table as it was read, .npz")
     parser.add_argument("--truth", required=True, help="a list of edges, .csv")

@@ -13,7 +13,6 @@ from sdcd.report.page import page
 
 
 def main() -> None:
-    """Read the arguments, write the plan, then the page that is made from it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--plan", required=True, type=json.loads, help="what was run, as JSON")
     parser.add_argument("--out", required=True, help="where the page goes; plan.json beside it")

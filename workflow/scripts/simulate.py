@@ -9,7 +9,6 @@ from sdcd.simulation import simulate_family
 
 
 def main() -> None:
-    """Read the arguments, simulate, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--family", choices=["observational", "interventional", "dcdi"], default="observational"

@@ -10,7 +10,6 @@ from sdcd.runs.table import write_runs
 
 
 def main() -> None:
-    """Read the arguments, simulate and measure, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--datasets", nargs="+", required=True, type=DatasetKey.parse, help="names")
     parser.add_argument("--n-observational", type=int, default=10_000, help="rows")

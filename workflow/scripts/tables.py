@@ -12,7 +12,6 @@ from sdcd.tables import layout
 
 
 def main() -> None:
-    """Read the arguments, make, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--module", required=True, help="a module with a function make")
     parser.add_argument("--options", type=json.loads, default={}, help="its arguments, as JSON")

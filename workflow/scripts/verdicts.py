@@ -10,7 +10,6 @@ from sdcd.verdicts import judge, write
 
 
 def main() -> None:
-    """Read the arguments, judge, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True, help="where the .csv goes")
     parser.add_argument("runs", nargs="*", help="tables of runs, .csv, called as the experiments")
