@@ -86,7 +86,7 @@ def searches() -> list[Search]:
     out += [Search(_observational(f"d{d}", d, 0), restarts=0) for d in (500, 1000)]
     # Not named by the protocol's cells, whose linear data have interventions.
     for s in (1, 4):
-        for k in range(3):
+        for k in range(5):
             out.append(Search(Task("linear", "SDCD", "linear", 20, s, k), restarts=0))
     return out
 
