@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from sdcd.cli import main
+from sdcd.cli._files import failure
 from sdcd.cli.score import SCORES
 from sdcd.data.dataset import read_dataset
 from sdcd.data.edges import read_edges, write_edges
@@ -221,6 +222,55 @@ def test_wrong_input_is_one_line_and_exit_code_2(
     assert (code, out) == (2, "")
     assert err.startswith("sdcd: error: ") and message in err and err.count("\n") == 1
     assert files(tmp_path) == before
+
+
+def test_a_fit_that_is_being_written_is_not_written_by_another(tmp_path, data, capsys):
+    out = tmp_path / "new" / "fit.npz"
+    fit = ["fit", data, "--method", "sortnregress", "--no-picture", "-o", out]
+    code = (
+        "import sys, pathlib; from sdcd.cli._files import only_writer\n"
+        "with only_writer(pathlib.Path(sys.argv[1])): print('locked', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, out], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        try:
+            assert other.stdout.readline() == "locked\n"
+            expected = (
+                f"sdcd: error: {out}: is being written by another fit (process {other.pid})\n"
+            )
+            assert run(capsys, *fit) == (2, "", expected)
+            assert files(out.parent) == {".fit.lock"}
+        finally:
+            other.kill()
+    # Who is killed leaves the file, but not the lock.
+    assert files(out.parent) == {".fit.lock"}
+    assert run(capsys, *fit)[0] == 0
+    assert files(out.parent) == {"fit.npz", "fit.json", "fit.edges.csv"}
+
+
+def test_without_locks_a_fit_goes_on(tmp_path, data, capsys, monkeypatch):
+    import fcntl
+
+    def refuses(*_):
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", refuses)
+    fit = ["fit", data, "--method", "sortnregress", "--no-picture", "-o", tmp_path / "fit.npz"]
+    assert run(capsys, *fit)[0] == 0
+
+
+def test_an_error_is_not_said_to_be_one_twice():
+    record = {"status": "error", "reason": "ValueError: wrong"}
+    assert failure(record) == "ValueError: wrong"
+    assert failure({"status": "error", "reason": ""}) == "error"
+    assert failure({"status": "nan", "reason": "3 weights"}) == "nan: 3 weights"
+
+
+def test_resamples_have_a_bound(tmp_path, data, capsys):
+    fit = ["fit", data, "--resamples", 10**9, "-o", tmp_path / "fit.npz"]
+    code, _, err = run(capsys, *fit)
+    assert code == 2 and "--resamples: found 1000000000, expected at most 10,000" in err
 
 
 def test_too_small_an_npz_is_refused_too(tmp_path, capsys):

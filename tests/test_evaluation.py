@@ -257,6 +257,37 @@ def test_a_fit_without_some_perturbations(files, tmp_path, capsys):
     assert main(["evaluate", f"{tmp_path}/f.npz", *parts]) == 0
 
 
+def test_rows_that_an_earlier_fit_held_out_go_with_it(files, tmp_path, capsys):
+    out = tmp_path / "f.npz"
+    fit = ["--method", "mean-difference", "--no-picture", "-o", str(out)]
+    assert main(["fit", f"{files}/data.npz", *fit, "--hold-out-targets", "0.3"]) == 0
+    parts = {tmp_path / "f.held_out.npz", tmp_path / "f.fitted_on.npz"}
+    assert parts <= set(tmp_path.iterdir())
+    capsys.readouterr()
+    assert main(["fit", f"{tmp_path}/f.fitted_on.npz", *fit]) == 2
+    assert "f.fitted_on.npz: belongs to the earlier fit" in capsys.readouterr().err
+    assert main(["fit", f"{files}/data.npz", *fit]) == 0
+    assert not parts & set(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("keep", "why"),
+    [
+        (lambda mask: ~mask.any(axis=1), "no row is perturbed"),
+        (lambda mask: mask.any(axis=1), "0 unperturbed rows, expected at least 5"),
+        (lambda mask: mask.sum(axis=1).cumsum() <= 2, "alone in at least 5 rows"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_said(files, tmp_path, capsys, keep, why):
+    data = read_dataset(files / "data.npz")
+    rows = keep(data.intervened)
+    write_dataset(tmp_path / "x.npz", Dataset(data.X[rows], data.intervened[rows], data.names))
+    capsys.readouterr()
+    assert main(["evaluate", f"{files}/fit.npz", "--data", f"{tmp_path}/x.npz"]) == 0
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first.startswith(f"nothing to say of edges: {tmp_path}/x.npz: ") and why in first
+
+
 def test_perturbations_are_held_out_by_name(files, tmp_path, capsys):
     fit = ["fit", f"{files}/data.npz", "--method", "mean-difference", "--no-picture"]
     fit += ["-o", f"{tmp_path}/f.npz", "--hold-out-targets"]

@@ -1,6 +1,7 @@
 """What is known beforehand: forbidden edges never appear, required ones always do."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from sdcd.cli import main
 from sdcd.data.knowledge import Knowledge
+from sdcd.data.required import refuse_required_cycle
 from sdcd.errors import InputError
 from sdcd.estimator.local_scores import Fitting
 from sdcd.estimator.order_graph import GraphRules
@@ -133,6 +135,20 @@ def test_methods_that_cannot_say_so_in_one_line():
 def test_contradictions(known, message):
     with pytest.raises(InputError, match=message):
         Knowledge.of(known, NAMES)
+
+
+def test_a_cycle_is_told_with_its_file_and_edges(tmp_path):
+    path = tmp_path / "must.csv"
+    path.write_text("parent,child\na,b\nb,c\nc,d\nd,b\nd,e\n")
+    with pytest.raises(InputError) as refusal:
+        refuse_required_cycle(NAMES, path)
+    said = str(refusal.value)
+    assert said.startswith(f"{path}: the required edges form a cycle (")
+    steps = said.partition("(")[2].partition(")")[0].split(" -> ")
+    assert steps[0] == steps[-1] and sorted(steps[1:]) == ["b", "c", "d"]
+    assert set(pairwise(steps)) == {("b", "c"), ("c", "d"), ("d", "b")}
+    path.write_text("parent,child\na,b\nb,c\na,c\nc,d\n")
+    refuse_required_cycle(NAMES, path)
 
 
 def test_a_path_of_required_edges_forbids_the_way_back():

@@ -176,6 +176,25 @@ def test_ordered_says_before_it_fits_that_rows_are_too_few(tmp_path, capsys):
     require_rows(20, Settings())
 
 
+@pytest.mark.parametrize(
+    ("factor", "message"),
+    [(4, "columns 'A' and 'C' are identical"), (-2, "'A' and 'C' are each other's negative")],
+)
+def test_columns_that_are_one_once_standardised_are_named(tmp_path, capsys, factor, message):
+    X = np.random.default_rng(0).integers(-99, 99, size=(60, 3)) / 8
+    X[:, 2] = factor * X[:, 0]
+    path = write(tmp_path / "x.csv", ["NT"] * 60, X=X)
+    fit = ["fit", str(path), "--ignore-column", "guide", "-o", str(tmp_path / "fit.npz")]
+    assert main(fit) == 2
+    assert f"x.csv: columns {message.removeprefix('columns ')}" in capsys.readouterr().err
+
+
+def test_a_number_with_an_underscore_is_none(tmp_path):
+    (tmp_path / "x.csv").write_text("A,B\n" + "1,2.5\n3,1\n" * 6 + "4,1_000\n")
+    with pytest.raises(InputError, match="row 14, column 'B': '1_000', expected a number"):
+        read_dataset(tmp_path / "x.csv")
+
+
 def test_ten_rows_are_not_nearly_constant(tmp_path):
     X = np.random.default_rng(0).normal(size=(10, 3))
     path = write(tmp_path / "x.csv", ["ctrl"] * 5 + ["A"] * 5, X=X)

@@ -89,6 +89,8 @@ FAULTS = [
     ({"perturbation_colum": "g"}, "mine.perturbation_colum: unknown (did you mean 'perturbation_c"),
     ({"seeds": 0}, "mine.seeds: found 0, expected how many seeds"),
     ({"resamples": -1}, "mine.resamples: found -1, expected a number of resamples"),
+    ({"resamples": 10**9}, "mine.resamples: found 1000000000, expected a number of resamples (a w"),
+    ({"seeds": 10**9}, "mine.seeds: found 1000000000, expected how many seeds (a whole number"),
     ({"resamples": "many"}, 'mine.resamples: found "many", expected a number of resamples'),
     ({"unlabelled": "keep"}, 'mine.unlabelled: found "keep", expected refuse, control or drop'),
     ({"controls": "NT"}, 'mine.controls: found "NT", expected a list of texts'),

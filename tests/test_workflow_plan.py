@@ -312,6 +312,10 @@ FAULTS = [
     ),
     (at(["scales", "quick", "grids"], None), "scales.quick.grids: missing, expected a mapping of"),
     (at(["scales"], None), "scales: missing, expected a mapping of scales"),
+    (
+        at([*GRID, "seeds"], 10**9),
+        "seeds: found 1000000000, expected how many seeds (a whole number",
+    ),
     (at([*GRID, "seeds"], -1), "scales.quick.grids.observational[0].seeds: found -1, expected how"),
     (
         at([*GRID, "seeds"], None),

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from sdcd.errors import InputError
@@ -30,6 +30,66 @@ def note(text: str) -> None:
     """Print on standard error, now; nobody may be reading."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def only_writer(out: Path) -> Iterator[None]:
+    """Refuse to write ``out`` while another process does; :class:`InputError`.
+
+    The lock is the system's, on a small file beside, so that it ends with the process that holds
+    it, however that ends. Where there are no locks, or the file cannot be made, there is none.
+    """
+    lock = out.with_name(f".{out.stem}.lock")
+    made = [folder for folder in lock.parents if not folder.exists()]
+    try:
+        handle = _locked(lock)
+    except BlockingIOError as error:
+        raise InputError(f"{out}: is being written by another fit{error}") from None
+    except OSError:
+        handle = None
+    try:
+        yield
+    finally:
+        if handle is not None:
+            # Before the lock ends: whoever has it has the file of this name.
+            lock.unlink(missing_ok=True)
+            os.close(handle)
+        with contextlib.suppress(OSError):
+            for folder in made:
+                folder.rmdir()
+
+
+def _locked(lock: Path) -> int:
+    """The descriptor of a file that is locked, and has the number of this process in it."""
+    import fcntl
+
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Its holder may have removed it in between.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle), lock.stat()):
+                    os.ftruncate(handle, 0)
+                    os.write(handle, str(os.getpid()).encode())
+                    return handle
+        except BlockingIOError:
+            number = os.read(handle, 20).decode()
+            os.close(handle)
+            raise BlockingIOError(f" (process {number})" if number else "") from None
+        except OSError:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def failure(record: Mapping[str, object]) -> str:
+    """Why a fit failed, in words, from its record; empty if that does not say."""
+    status, reason = record.get("status"), record.get("reason")
+    # The reason then begins with the kind of error.
+    parts = (None if status == "error" and reason else status, reason)
+    return ": ".join(filter(None, parts))
 
 
 class Outputs:

@@ -8,6 +8,9 @@ from sdcd.cli._files import note
 from sdcd.cli._types import count
 from sdcd.errors import InputError
 
+MOST = 10_000
+"""Resamples; ``own_data`` of the workflow's configuration has the same bound."""
+
 
 def add_resample_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how often, and how, the rows are drawn again."""
@@ -29,6 +32,8 @@ def refuse_without_resamples(options: argparse.Namespace) -> None:
     for name in ("resampling", "cores"):
         if options.resamples is None and getattr(options, name) is not None:
             raise InputError(f"--{name}: says how parts are fitted, expected --resamples N too")
+    if options.resamples is not None and options.resamples > MOST:
+        raise InputError(f"--resamples: found {options.resamples}, expected at most {MOST:,}")
     options.resampling = options.resampling or HOW[0]
     options.cores = options.cores or 1
 

@@ -108,18 +108,11 @@ def read_described(options: argparse.Namespace, path):
     -------
     sdcd.data.dataset.Described
     """
-    from sdcd.data.checks import check_fittable
     from sdcd.data.dataset import describe_dataset
-    from sdcd.data.own_data import suffix_of
-    from sdcd.errors import DataError
+    from sdcd.data.own_data import check_as_fitted
 
     read = describe_dataset(path, table_options(options), standardise=options.standardise)
-    if suffix_of(path) == ".npz":
-        try:
-            check_fittable(read.dataset.names, read.dataset.X, read.dataset.intervened)
-        except DataError as error:
-            way_out = " (--drop-constant leaves such columns out)"
-            raise InputError(f"{path}: {str(error).removesuffix(way_out)}") from None
+    check_as_fitted(path, read.dataset)
     return read
 
 

@@ -5,10 +5,11 @@ import contextlib
 import sys
 import tempfile
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sdcd.cli._files import Outputs, note, require_suffix, say
+from sdcd.cli._files import Outputs, failure, note, only_writer, require_suffix, say
 from sdcd.cli._model import model_path, write_model
 from sdcd.cli._resamples import (
     add_resample_options,
@@ -123,15 +124,21 @@ def add(command) -> None:
 
 
 def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
+    require_suffix(options.out, (".npz",))
+    with only_writer(Path(options.out)):
+        return _fit_alone(options, outputs)
+
+
+def _fit_alone(options: argparse.Namespace, outputs: Outputs) -> int:
     from sdcd.cli import EXIT_FAILED_FIT
     from sdcd.data.dataset import write_dataset
     from sdcd.data.knowledge import read_knowledge
     from sdcd.data.own_data import suffix_of
+    from sdcd.data.required import refuse_required_cycle
     from sdcd.fits.child import require_kind
     from sdcd.fits.run import run_fit
     from sdcd.methods.registry import method
 
-    require_suffix(options.out, (".npz",))
     refuse_without_resamples(options)
     source, out = Path(options.file), Path(options.out)
     if suffix_of(source) != ".zarr" and source.is_dir():
@@ -149,6 +156,7 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
         parts = [out.with_suffix(suffix) for suffix in PARTS]
         views += parts
     outputs.expect([out, out.with_suffix(".json"), *views, *logs], [options.file, *known])
+    refuse_input_that_goes(out, [options.file, *known, *logs])
     settings = dict(options.settings or [])
     chosen = method(options.method)
     # Refused at once by a method that cannot; what the files say follows when names are known.
@@ -160,6 +168,7 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
         kept, held_out = _without_targets(options, read.dataset)
     require_resamples(options, kept)
     if known:
+        refuse_required_cycle(read.dataset.names, files["require"])
         settings["knowledge"] = read_knowledge(read.dataset.names, **files)
     tell(read, source, f"{options.method} on ")
     if parts:
@@ -188,7 +197,7 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
             progress=sys.stderr.isatty() if options.progress is None else options.progress,
         )
         # If what follows is interrupted, nothing of an earlier fit lies beside this one.
-        remove_views(out)
+        remove_views(out, parts)
         slopes = None
         # Those that honour what is known beforehand are SDCD and its variants.
         if chosen.knowledge if options.model is None else options.model:
@@ -201,7 +210,7 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
     written += [*([] if slopes is None else [model_path(out)]), *agreed.written, *parts]
     for failed in (record, agreed.record):
         if failed["status"] != "ok":
-            note(f"sdcd: fit failed: {failed['status']}: {failed['reason']}")
+            note(f"sdcd: fit failed: {failure(failed)}")
             return EXIT_FAILED_FIT
     for sentence in record["diagnostics"].get("warnings", ()):
         note(f"sdcd: warning: {sentence}")
@@ -255,11 +264,28 @@ def _targets(text: str, dataset) -> float | list[int]:
     return [dataset.names.index(name) for name in names]
 
 
-def remove_views(fit: Path) -> None:
-    """Remove what an earlier fit of this name left beside its graph: edges, pictures, model."""
-    for suffix in (".edges.csv", *PICTURES):
-        fit.with_suffix(suffix).unlink(missing_ok=True)
-    model_path(fit).unlink(missing_ok=True)
+def _views(fit: Path) -> list[Path]:
+    """What a fit may have beside its graph: edges, pictures, model, rows held out."""
+    suffixes = (".edges.csv", *PICTURES, *PARTS)
+    return [*map(fit.with_suffix, suffixes), model_path(fit)]
+
+
+def refuse_input_that_goes(fit: Path, inputs: Sequence[str | Path]) -> None:
+    """Refuse to read, or log to, what goes away with the earlier fit of this name."""
+    going = [path for path in (*_views(fit), *resample_outputs(fit)[:-1]) if path.exists()]
+    for source in map(Path, inputs):
+        if source.exists() and any(path.samefile(source) for path in going):
+            raise InputError(
+                f"{source}: belongs to the earlier fit {fit}, which the new one replaces, expected "
+                "another name for the new one (-o)"
+            )
+
+
+def remove_views(fit: Path, kept: Sequence[Path] = ()) -> None:
+    """Remove what an earlier fit of this name left beside its graph, but not what is ``kept``."""
+    for path in _views(fit):
+        if path not in kept:
+            path.unlink(missing_ok=True)
 
 
 def write_views(

@@ -104,12 +104,14 @@ def _add_common(parser) -> None:
 def _evaluate(options: argparse.Namespace, outputs: Outputs) -> int:
     import numpy as np
 
-    from sdcd.data.evaluation import beside, by_perturbation, moves
+    from sdcd.data.evaluation import beside, by_perturbation, moves, why_untested
 
     graph, names = _graph(options.fit)
     held_out = _read(options, options.data, names)
     moved = moves(held_out.X, held_out.intervened, seed=options.seed)
     found = {"without_truth": beside(graph, moved, seed=options.seed)}
+    if not moved.tested.any():
+        note(f"nothing to say of edges: {options.data}: {why_untested(held_out.intervened)}")
     if moved.left_out:
         note(f"{moved.left_out} perturbations were not looked at, to end in reasonable time")
     model = _model(options, graph, names)

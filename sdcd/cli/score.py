@@ -5,7 +5,7 @@ import json
 import math
 from pathlib import Path
 
-from sdcd.cli._files import Outputs, note, read_fit, say
+from sdcd.cli._files import Outputs, failure, note, read_fit, say
 from sdcd.errors import InputError
 
 SCORES = (
@@ -48,7 +48,7 @@ def _score(options: argparse.Namespace, outputs: Outputs) -> int:
     graph, record = read_fit(options.fit)
     if graph is None:
         say(json.dumps(dict.fromkeys(SCORES), indent=2))
-        why = ": ".join(filter(None, (record.get("status"), record.get("reason"))))
+        why = failure(record)
         note(f"sdcd: {options.fit}: the fit failed{why and ': '}{why}")
         return EXIT_FAILED_FIT
     names = graph.arrays["names"].tolist()

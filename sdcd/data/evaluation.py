@@ -106,6 +106,19 @@ def moves(
     return Moves(distance, p_value, left_out)
 
 
+def why_untested(intervened: np.ndarray) -> str:
+    """Why :func:`moves` finds no pair to look at in data with these interventions, in words."""
+    targets = intervened.sum(axis=1)
+    control = np.count_nonzero(targets == 0)
+    if not targets.any():
+        return "no row is perturbed, expected perturbations"
+    if control < LEAST_ROWS:
+        return f"{control} unperturbed rows, expected at least {LEAST_ROWS} to compare with"
+    if not (intervened[targets == 1].sum(axis=0) >= LEAST_ROWS).any():
+        return f"no variable is perturbed alone in at least {LEAST_ROWS} rows, expected one"
+    return "no variable varies in the unperturbed rows, expected one"
+
+
 def evaluate(adjacency: np.ndarray, found: Moves) -> dict[str, float | int | None]:
     """Both statistics of a graph.
 

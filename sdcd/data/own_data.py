@@ -9,6 +9,7 @@ No row becomes unperturbed by accident: one whose target is no variable, or whic
 all, is refused until the caller says what it is.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
@@ -174,6 +175,38 @@ def read_own(path: str | Path, options: TableOptions | None = None) -> OwnTable:
     except DataError as error:
         raise InputError(f"{path}: {error}") from None
     return own
+
+
+def check_as_fitted(path: str | Path, dataset) -> None:
+    """Refuse a data set (:class:`~sdcd.data.dataset.Dataset`) on the scale on which it is fitted.
+
+    Standardised columns can be identical where those of the file are not.
+
+    Raises
+    ------
+    InputError
+        As :func:`sdcd.data.checks.check_fittable` refuses data, with the variables' names; and if a
+        column is another one's negative.
+    """
+    names, X = dataset.names, dataset.X
+    try:
+        check_fittable(names, X, dataset.intervened)
+    except DataError as error:
+        # An option of tables, which have been looked at for that.
+        way_out = " (--drop-constant leaves such columns out)"
+        raise InputError(f"{path}: {str(error).removesuffix(way_out)}") from None
+    seen: dict[bytes, str] = {}
+    for j, name in enumerate(names):
+        column = X[:, j]
+        # Up to its sign; identical ones are refused above. Adding zero makes -0.0 and 0.0 the same.
+        sign = np.sign(column[np.flatnonzero(column)[0]])
+        digest = hashlib.blake2b((column * sign + 0).tobytes(), digest_size=16).digest()
+        if digest in seen:
+            raise InputError(
+                f"{path}: columns {seen[digest]!r} and {name!r} are each other's negative in all "
+                f"{len(X)} rows, expected distinct variables"
+            )
+        seen[digest] = name
 
 
 def _read(path: Path, options: TableOptions) -> Table:

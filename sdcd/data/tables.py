@@ -194,6 +194,9 @@ class _Columns:
         elif len(self._values) != len(self.header):
             rows = [[cells[j] for j in self._values] for cells in rows]
         try:
+            # Python takes 1_000 for a number; in a table it is a name or a slip.
+            if any("_" in "".join(cells) for cells in rows):
+                raise ValueError
             return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.names))
         except ValueError:
             for line, cells in zip(lines, rows, strict=True):
@@ -204,6 +207,8 @@ class _Columns:
 
 def _check_number(path: Path, cell: str, row: str, column: str, no_labels: bool) -> None:
     try:
+        if "_" in cell:
+            raise ValueError
         float(cell)
     except ValueError:
         text = cell.strip()

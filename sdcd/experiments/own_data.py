@@ -16,8 +16,8 @@ from sdcd.data.dataset import read_dataset
 from sdcd.data.edges import read_edges
 from sdcd.data.knowledge import KEYS, read_knowledge
 from sdcd.data.look import Look, look
-from sdcd.data.own_data import TableOptions
-from sdcd.errors import DataError, InputError
+from sdcd.data.own_data import TableOptions, check_as_fitted
+from sdcd.errors import InputError
 from sdcd.experiments.configuration import checked
 from sdcd.experiments.plan import MethodPlan, check_names, method_plan, named_methods, seeds_of
 from sdcd.methods.registry import methods as registered_methods
@@ -200,7 +200,7 @@ def read_small_files(study: OwnStudy, found: Look) -> None:
     InputError
         For the first fault, such as a label that is no variable, as ``sdcd fit`` would find it.
     """
-    from sdcd.data.checks import check_fittable
+    from sdcd.data.required import refuse_required_cycle
     from sdcd.fits.child import require_kind
 
     if found.n * found.d > SMALL:
@@ -208,12 +208,10 @@ def read_small_files(study: OwnStudy, found: Look) -> None:
     path = study.data
     try:
         data = read_dataset(path, **study.reading)
-        try:
-            check_fittable(data.names, data.X, data.intervened)
-        except DataError as error:
-            raise InputError(f"{path}: {error}") from None
+        check_as_fitted(path, data)
         for name in study.methods:
             require_kind(registered_methods()[name], data, path)
+        refuse_required_cycle(data.names, study.knowledge.get("require"))
         read_knowledge(data.names, **study.knowledge)
         if study.truth is not None:
             read_truth(study.truth, data.names)
