@@ -181,3 +181,6 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert "method GIES: cannot honour" in capsys.readouterr().err
     assert main(["fit", "data.npz", *files, "--log", "no.csv", "-o", "other.npz"]) == 2
     assert "no.csv: the output would overwrite the input" in capsys.readouterr().err
+    (tmp_path / "must.csv").write_text("cause,effect\nc,b\nb,c\n")
+    assert main(["fit", "data.npz", *files, "-o", "other.npz"]) == 2
+    assert "must.csv: the required edges form a cycle (" in capsys.readouterr().err

@@ -189,12 +189,6 @@ def test_columns_that_are_one_once_standardised_are_named(tmp_path, capsys, fact
     assert f"x.csv: columns {message.removeprefix('columns ')}" in capsys.readouterr().err
 
 
-def test_a_number_with_an_underscore_is_none(tmp_path):
-    (tmp_path / "x.csv").write_text("A,B\n" + "1,2.5\n3,1\n" * 6 + "4,1_000\n")
-    with pytest.raises(InputError, match="row 14, column 'B': '1_000', expected a number"):
-        read_dataset(tmp_path / "x.csv")
-
-
 def test_ten_rows_are_not_nearly_constant(tmp_path):
     X = np.random.default_rng(0).normal(size=(10, 3))
     path = write(tmp_path / "x.csv", ["ctrl"] * 5 + ["A"] * 5, X=X)

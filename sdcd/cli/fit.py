@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sdcd.cli._files import Outputs, failure, note, only_writer, require_suffix, say
+from sdcd.cli._files import (
+    Outputs,
+    failure,
+    note,
+    only_writer,
+    require_suffix,
+    require_writable,
+    say,
+)
 from sdcd.cli._model import model_path, write_model
 from sdcd.cli._resamples import (
     add_resample_options,
@@ -125,6 +133,8 @@ def add(command) -> None:
 
 def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
     require_suffix(options.out, (".npz",))
+    # Before a folder is made for the lock.
+    require_writable(Path(options.out))
     with only_writer(Path(options.out)):
         return _fit_alone(options, outputs)
 

@@ -8,6 +8,7 @@ import _script
 
 from sdcd.data.dataset import read_dataset
 from sdcd.data.knowledge import read_knowledge
+from sdcd.data.required import refuse_required_cycle
 from sdcd.files import write_json
 
 
@@ -19,6 +20,7 @@ def main() -> None:
     a = parser.parse_args()
 
     names = read_dataset(a.data).names
+    refuse_required_cycle(names, a.files.get("require"))
     write_json(Path(a.out), read_knowledge(names, **a.files))
 
 
