@@ -36,8 +36,9 @@ def add(command) -> None:
                                perturbed and where nothing is, in standard deviations of the latter
           edges_moved          the share of these edges whose child moves (Mann-Whitney, 5 %)
           false_omission_rate  the share of moved pairs among those without a path
-        null where there is no such pair; if there is none at all, standard error says why. With a model also the log density of the held-out
-        values, in nats, by variable and by perturbation.
+        null where there is no such pair; if there is none at all, standard error says why. With
+        a model also the log density of the held-out values, in nats, by variable and by
+        perturbation.
 
 """
         + _ABOUT_MODELS,
