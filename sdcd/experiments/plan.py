@@ -141,12 +141,13 @@ class Experiment:
         found = {}
         for grid in self.grids:
             seeds = seeds_of(grid["seeds"])
+            place = {seed: k for k, seed in enumerate(seeds)}
             bounded = not grid.get("all_seeds", False)
             for key in _datasets(FAMILIES[self.name], grid, seeds):
                 for name, bounds in self.methods.items():
                     within = (bounds["min_d"] or 0) <= key.d <= (bounds["max_d"] or math.inf)
                     limit = _seed_limit(bounds, key.d) if bounded else None
-                    if within and key.seed in seeds[:limit]:
+                    if within and (limit is None or place[key.seed] < limit):
                         found[key, name] = None
         return list(found)
 
