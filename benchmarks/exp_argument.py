@@ -18,16 +18,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import yaml
+from _rows import ROOT, TABLES
 
 from sdcd.experiments.plan import make_plan
-from sdcd.files import atomic_path
 from sdcd.published import published_table
 from sdcd.reproduction import ledger
 from sdcd.reproduction.run import run
+from sdcd.runs.table import write_csv
 
-ROOT = Path(__file__).resolve().parents[1]
 LEDGER = ROOT / "reproduction"
-TABLE = ROOT / "docs" / "benchmarks" / "exp_argument.csv"
+TABLE = TABLES / "exp_argument.csv"
 ARGUMENTS = {"A": {}, "A * A": {"penalty": "exp_squared"}}
 """Settings of SDCD-exp for each argument of h_exp."""
 DRAWS = 1_000_000
@@ -48,8 +48,7 @@ def main() -> None:
         _runs(plan, fits).assign(argument=argument) for argument, plan in plans.items()
     ).pivot(index=["d", "seed"], columns="argument", values="shd")
     table = table.reindex(columns=list(ARGUMENTS)).dropna().astype(float)
-    with atomic_path(TABLE) as temporary:
-        table.to_csv(temporary, lineterminator="\n")
+    write_csv(TABLE, table, index=True)
     published = published_table("ablation_stage2").query("method == 'SDCD-exp'").set_index("d")
     means = (
         table.groupby("d")

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pruning
-from _page import write_tables
-from _rows import TABLES, read_rows
+from _page import markdown, write_tables
+from _rows import ROOT, TABLES, read_rows
 from pruning import Task, base_graph, log_shd
 
 from sdcd.data.dataset import Dataset
@@ -34,7 +34,6 @@ from sdcd.methods.ordered import warm_up
 from sdcd.methods.pruned import prune_graph
 from sdcd.metrics import score
 
-ROOT = Path(__file__).resolve().parents[1]
 TABLE = TABLES / "order.csv"
 PAGE = ROOT / "docs" / "order.md"
 METRICS = ("shd", "shd_cpdag", "precision", "recall")
@@ -271,12 +270,12 @@ def groups(table: pd.DataFrame):
 
 def scores_table(table: pd.DataFrame) -> list[str]:
     """SHD from the log to the end, the ratio to the log, what is exact, and the time."""
-    lines = [
-        "| data | data sets | SHD, log | SDCD | pruned | first search | result | ratio to log | "
-        "difference to pruned | exact | pairs against the order | undetermined, told, from start | "
-        "seconds of SDCD | of the first search | of all |",
-        "|" + "---|" * 15,
-    ]
+    head = (
+        *("data", "data sets", "SHD, log", "SDCD", "pruned", "first search", "result"),
+        *("ratio to log", "difference to pruned", "exact", "pairs against the order"),
+        *("undetermined, told, from start", "seconds of SDCD", "of the first search", "of all"),
+    )
+    found = []
     for label, rows in groups(table):
         logged = rows[rows["log_shd"].notna()]
         restarts = int(rows["restarts"].iloc[0])
@@ -295,8 +294,8 @@ def scores_table(table: pd.DataFrame) -> list[str]:
             f"{rows['first_seconds'].mean():.1f}",
             f"{rows['order_seconds'].mean():.1f}",
         ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+        found.append(cells)
+    return markdown(head, found)
 
 
 def _mean_of_some(column: pd.Series) -> str:
@@ -318,11 +317,11 @@ def _undetermined(rows: pd.DataFrame) -> str:
 
 def starts_table(table: pd.DataFrame) -> list[str]:
     """The first search's SHD by where it starts."""
-    lines = [
-        "| data | start | data sets | SHD of the start | pairs against the order | after | SHD | "
-        "seconds of the start | of the search |",
-        "|" + "---|" * 9,
-    ]
+    head = (
+        *("data", "start", "data sets", "SHD of the start", "pairs against the order", "after"),
+        *("SHD", "seconds of the start", "of the search"),
+    )
+    found = []
     for (d, start), rows in table.groupby(["d", "start"], sort=False):
         before, own = rows["against_before"], rows["shd"]
         mark = " ‡" if (rows["version"] < VERSION).any() else ""
@@ -334,8 +333,8 @@ def starts_table(table: pd.DataFrame) -> list[str]:
             f"{rows['shd_first'].mean():.1f}",
             *(f"{rows[name].mean():.1f}" for name in ("seconds", "first_seconds")),
         ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+        found.append(cells)
+    return markdown(head, found)
 
 
 if __name__ == "__main__":
