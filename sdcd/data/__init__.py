@@ -8,6 +8,7 @@
 ``look``        columns and size of a table, without reading its values
 ``edges``       lists of edges by the names of their variables
 ``knowledge``   what is known beforehand about edges
+``required``    whether edges that must be form a cycle
 ``pairs``       lists of pairs of variables with what is known about each
 ``paths``       what can be reached from where in a graph
 ``evaluation``  what perturbations say of a graph, without the true one
