@@ -133,3 +133,20 @@ def test_the_logs_contradict_two_printed_cells_of_dagma():
 def test_twins_exist_only_where_data_sets_replay():
     assert published.has_twins("interventional")
     assert not published.has_twins("dcdi_simulations")
+
+
+def test_ten_printed_cells_of_dcdi_with_interventions_rest_on_fewer_than_five_data_sets():
+    runs = published_runs("interventional").dropna(subset=["shd"])
+    cell = ["d", "s", "fraction"]
+    shd = runs.pivot_table(index=[*cell, "seed"], columns="method", values="shd")
+    logged = shd.groupby(cell)[["SDCD", "DCDI-G"]].count()
+    assert (logged["SDCD"] == 5).all()
+    few = logged.loc[logged["DCDI-G"] < 5, "DCDI-G"]
+    assert sorted(few) == [1, 2, 2, 2, 2, 3, 3, 3, 3, 4]
+    assert few.reset_index()[["d", "fraction"]].min().tolist() == [30, 0.75]
+    # On the data sets of both, SDCD still leads.
+    shared = shd[["SDCD", "DCDI-G"]].dropna().groupby(cell).mean().loc[few.index]
+    ratio = shared["DCDI-G"] / shared["SDCD"]
+    assert [round(ratio.min(), 1), round(ratio.max(), 1)] == [1.4, 2.5]
+    increase = shared["SDCD"] - shd["SDCD"].groupby(cell).mean().loc[few.index]
+    assert increase.max() == pytest.approx(8)
