@@ -55,7 +55,12 @@ class Estimate:
 
     def p_different(self) -> float:
         """Two-sided p value of the hypothesis that the true value is 0."""
-        return _capped(2 * min(self.p_above(0), self.p_below(0)))
+        return self.p_outside(0)
+
+    def p_outside(self, margin: float) -> float:
+        """Two-sided p value of the hypothesis that the true value is within ``margin`` of 0."""
+        p = 2 * min(self.p_above(margin), self.p_below(-margin))
+        return p if math.isnan(p) else min(p, 1.0)
 
     def p_within(self, margin: float) -> float:
         """P value of the hypothesis that the true value is ``margin`` or more away from 0.
@@ -259,7 +264,3 @@ def _adjust(p, rule):
         order = known[np.argsort(p[known], kind="stable")]
         adjusted[order] = np.minimum(rule(p[order], len(order)), 1.0)
     return adjusted
-
-
-def _capped(p: float) -> float:
-    return p if math.isnan(p) else min(p, 1.0)

@@ -66,6 +66,10 @@ class TestStatistics:
         lower = stats.ttest_1samp(values, -1, alternative="greater").pvalue
         upper = stats.ttest_1samp(values, 1, alternative="less").pvalue
         assert estimate.p_within(1) == pytest.approx(max(lower, upper))
+        above = stats.ttest_1samp(values, 0.01, alternative="greater").pvalue
+        below = stats.ttest_1samp(values, -0.01, alternative="less").pvalue
+        assert estimate.p_outside(0.01) == pytest.approx(2 * min(above, below))
+        assert estimate.p_outside(1) == 1
 
     def test_no_spread_leaves_no_doubt_and_one_value_leaves_all(self):
         same = statistics.of_sample(np.array([3.0, 3.0]))
@@ -77,6 +81,7 @@ class TestStatistics:
         )
         single = statistics.of_sample(np.array([3.0]))
         assert math.isnan(single.p_above(0)) and math.isnan(single.p_within(4))
+        assert math.isnan(single.p_different()) and math.isnan(single.p_outside(4))
 
     def test_seeds_to_settle_is_the_smallest_number(self):
         estimate = statistics.of_sample(np.array([1.0, -1.0, 3.0]))
@@ -383,6 +388,14 @@ class TestClaims:
         of_runs = claims[claims["experiment"] == "observational"]
         assert set(of_runs["verdict"]) == {"not run"}
         assert of_runs["note"].str.contains("Shortened runs were left out: ").all()
+
+    @pytest.mark.parametrize("name", ["beats-sortnregress", "notears-like-sortnregress"])
+    def test_one_data_set_has_no_p_value(self, name):
+        runs = published_runs("observational")
+        one = runs[(runs["d"] == 10) & (runs["seed"] == 0)]
+        claim = claims_of(verdicts.judge({"observational": one})).loc[name]
+        assert claim["verdict"] == "inconclusive"
+        assert np.isnan(claim["p_support"]) and np.isnan(claim["p_refute"])
 
     def test_nothing_run_is_not_run(self):
         table = verdicts.judge({})

@@ -254,8 +254,7 @@ def judged(estimate: Estimate, margin: float, kind: str, shift: float, ratio: bo
     elif kind == "above":
         support, refute, bound = estimate.p_above(0), estimate.p_below(0), 0.0
     else:
-        support = estimate.p_within(margin)
-        refute = min(1.0, 2 * min(estimate.p_above(margin), estimate.p_below(-margin)))
+        support, refute = estimate.p_within(margin), estimate.p_outside(margin)
         bound = math.copysign(margin, estimate.value)
     # A level well below ALPHA: p values are still to be adjusted for the number of claims.
     seeds = max(estimate.seeds_to_settle(bound, ALPHA / 5), estimate.n + 1)
