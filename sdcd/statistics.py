@@ -92,6 +92,14 @@ class Estimate:
         return int(numbers[enough][0]) if enough.any() else MOST_SEEDS
 
 
+def of_each_kind(total: int, kinds: int) -> int:
+    """Observations of each of some kinds, where so many of all are needed.
+
+    A number that stands for itself or more, :data:`MOST_SEEDS`, stays.
+    """
+    return MOST_SEEDS if total >= MOST_SEEDS else math.ceil(total / kinds)
+
+
 @cache
 def _quantiles(alpha: float) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of observations, and Student's upper quantile for each."""

@@ -348,3 +348,27 @@ class TestFailuresInTheLogs:
             few = runs[runs["seed"] < n]
             row = claims_module.judge_claims({"interventional": few}).iloc[0]
             assert row[side] == pytest.approx(2.0**-n)
+
+
+class TestNumbersOfDataSets:
+    """What would settle an open claim is told for each kind of data, not for all together."""
+
+    def needed(self, name, runs, monkeypatch):
+        claim = next(claim for claim in CLAIMS if claim.id == name)
+        row = judge(claim, runs(planted(claim, OPEN)), monkeypatch)
+        assert row["verdict"] == "inconclusive"
+        return row["seeds_needed"]
+
+    def test_of_a_comparison_over_four_settings(self, monkeypatch):
+        def better(runs):
+            shd = runs["shd"].where(runs["method"] != "SDCD", 0.75 * runs["shd"])
+            return runs.assign(shd=shd)
+
+        # The logarithms differ by log 3/4 with a spread of log 3: at 1 % about 87 in all.
+        assert 20 <= self.needed("best-variant", better, monkeypatch) <= 25
+
+    def test_of_an_exponent_over_five_sizes(self, monkeypatch):
+        assert self.needed("quadratic-cost", lambda runs: runs, monkeypatch) == DATA_SETS + 1
+
+    def test_of_a_share_that_no_number_would_settle(self, monkeypatch):
+        assert self.needed("empty-graph", lambda runs: runs, monkeypatch) == 1000

@@ -133,7 +133,10 @@ def _compare_group(data: Data, book: Book, other, settings, kind, scope) -> Comp
     filled = _fill_in([x for distances in found.values() for x in distances], kind, margin, ratio)
     rest = iter(filled)
     values = [float(np.mean([next(rest) for _ in found[key]])) for key in found]
-    return judged(statistics.of_sample(np.array(values)), margin, kind, bound, ratio)
+    comparison = judged(statistics.of_sample(np.array(values)), margin, kind, bound, ratio)
+    graphs = {key[:-1] for key in found}
+    comparison.seeds = statistics.of_each_kind(comparison.seeds, len(graphs))
+    return comparison
 
 
 def _fill_in(distances: list[float], kind: str, margin: float, ratio: bool) -> np.ndarray:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from sdcd.statistics import fitted_exponent
+from sdcd.statistics import fitted_exponent, of_each_kind
 from sdcd.verdicts.evidence import Data, Outcome
 
 
@@ -43,7 +43,7 @@ def exponent_below(data: Data) -> Outcome:
         return Outcome(0, len(wanted), note="An exponent needs at least three values of d.")
     outcome = exponent(ended["d"], ended[metric].astype(float), data.claim.threshold, "below")
     outcome.evaluated, outcome.expected = ended["d"].nunique(), len(wanted)
-    outcome.seeds_needed = len(ended) + 1
+    outcome.seeds_needed = of_each_kind(len(ended) + 1, outcome.evaluated)
     if failed.any():
         outcome.p_support = 1.0
     return outcome
