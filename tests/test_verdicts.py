@@ -397,6 +397,23 @@ class TestClaims:
         assert claim["verdict"] == "inconclusive"
         assert np.isnan(claim["p_support"]) and np.isnan(claim["p_refute"])
 
+    def test_a_published_mean_rests_on_the_data_sets_that_were_logged(self, monkeypatch):
+        claim = next(c for c in verdicts.read_claims() if c.id == "beats-sortnregress")
+        monkeypatch.setattr(claims_module, "read_claims", lambda: [claim])
+        runs = published_runs("observational")
+        runs = runs[(runs["method"] == "SDCD") & (runs["d"] == 100)]
+        row = claims_module.judge_claims({"observational": runs}).iloc[0]
+        table = published_table("observational").set_index(["method", "d"])
+        printed = table.loc[("sortnregress", 100)]
+        # The caption says five; the logs have three, with the printed mean.
+        assert printed["n"] == 5
+        shd = runs["shd"].to_numpy(float)
+        log = math.log1p(shd.mean()) + (shd - shd.mean()) / (1 + shd.mean())
+        mean, sd = printed["mean"], printed["sd"]
+        distance = log - math.log1p(mean) - math.log(0.75)
+        expected = statistics.welch(distance, 0.0, sd / (1 + mean), 3).p_below(0)
+        assert row["p_support"] == pytest.approx(expected)
+
     def test_nothing_run_is_not_run(self):
         table = verdicts.judge({})
         assert set(cells_of(table)["verdict"]) == {"not run"}

@@ -9,6 +9,7 @@ import pandas as pd
 from sdcd import published, statistics
 from sdcd.runs import summaries
 from sdcd.statistics import ALPHA
+from sdcd.verdicts.evidence import rests_on_logs
 from sdcd.verdicts.table import decide
 
 FLOOR = 0.5
@@ -111,7 +112,7 @@ def _contradiction(name, printed, log) -> str:
     if log is not None and printed["status"] == "ok" and log["n"] == 0:
         found.append(f"The paper prints {printed['mean']}; all {log['n_runs']} logged runs failed.")
     if log is not None and log["n"] > 0 and printed["status"] == "ok":
-        if not _rests_on_logs(printed, log):
+        if not rests_on_logs(printed, log):
             found.append(
                 f"The caption says {printed['n']} data sets; the authors logged {log['n']}, whose "
                 f"mean is {log['mean']:.{printed['decimals']}f}."
@@ -131,14 +132,6 @@ def _contradiction(name, printed, log) -> str:
                 "integers; it is one of fifteen."
             )
     return " ".join(found)
-
-
-def _rests_on_logs(printed, log) -> bool:
-    """Whether the printed mean is that of the authors' logged runs."""
-    if log is None or not log["n"]:
-        return False
-    decimals = printed["decimals"]
-    return f"{log['mean']:.{decimals}f}" == f"{printed['mean']:.{decimals}f}"
 
 
 def _judge_cell(printed, ours, twins, log) -> dict:
@@ -192,7 +185,7 @@ def _compare(printed, finished, twins, log) -> dict:
     differences = pd.Series(dtype=float) if twins is None else twins["difference"].astype(float)
     differences = differences[differences.index.isin(shd.index)]
     unpaired = shd[~shd.index.isin(differences.index)]
-    rests = _rests_on_logs(printed, log)
+    rests = rests_on_logs(printed, log)
     n_published = int(log["n"] if rests else printed["n"])
     p, q = len(differences), len(unpaired)
     logged = 0 if log is None else int(log["n"])

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
+import pandas as pd
 
 from sdcd import published, statistics
 from sdcd.runs import summaries
@@ -16,6 +17,7 @@ from sdcd.verdicts.evidence import (
     Outcome,
     combine,
     judged,
+    rests_on_logs,
     scaled,
     with_failures,
 )
@@ -170,11 +172,18 @@ def _against_published(data: Data, book: Book, own, rival, kind) -> Comparison |
 
 @cache
 def _published_means(experiment: str, metric: str) -> dict[tuple, dict]:
-    """The published mean, sd and n of every cell that has one."""
-    if metric == "shd":
-        table = published.published_table(experiment)
-    else:
-        table = summaries.summarise(published.published_runs(experiment), metric)
+    """The published mean, sd and number of data sets of every cell that has a mean."""
+    logged = _by_cell(summaries.summarise(published.published_runs(experiment), metric))
+    if metric != "shd":
+        return logged
+    printed = _by_cell(published.published_table(experiment))
+    for cell, row in printed.items():
+        if rests_on_logs(row, logged.get(cell)):
+            row["n"] = logged[cell]["n"]
+    return printed
+
+
+def _by_cell(table: pd.DataFrame) -> dict[tuple, dict]:
     table = table[table["mean"].notna()]
     cells = table[list(summaries.CELL)].itertuples(index=False, name=None)
     return dict(zip(cells, table.to_dict("records"), strict=True))

@@ -186,6 +186,27 @@ class Book:
         return self.values.get(cell, {}).keys() | self.failed.get(cell, set())
 
 
+# The paper's means
+
+
+def rests_on_logs(printed: Mapping, log: Mapping | None) -> bool:
+    """Whether a printed mean is that of the authors' logged runs.
+
+    If it is, their number is that of the data sets behind it; otherwise the caption's is.
+
+    Parameters
+    ----------
+    printed : mapping
+        A row of :func:`sdcd.published.published_table`.
+    log : mapping or None
+        The same cell of the logs, as :func:`sdcd.runs.summaries.summarise` has it.
+    """
+    if log is None or not log["n"]:
+        return False
+    decimals = printed["decimals"]
+    return f"{log['mean']:.{decimals}f}" == f"{printed['mean']:.{decimals}f}"
+
+
 # Scales
 
 
