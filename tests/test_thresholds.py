@@ -110,7 +110,7 @@ def table(tmp_path):
         record = {"method": name, "status": "ok", "params": {}, "diagnostics": {}}
         if name == "SDCD":
             weights = weights + 2 * truth
-            record["params"] = {"tau_2": 0.1}
+            record |= {"params": {"tau_2": 0.1}, "first_stage": {"parts": 2}}
             write_npz(path, weights=weights, adjacency=dag_trim(weights, 0.1), names=names)
         elif name == "DAGMA":
             record["diagnostics"] = {"threshold": 0.3}
@@ -130,6 +130,12 @@ def test_the_table_has_every_finished_fit(table):
     counts = table.groupby("method").size()
     curve = len(GRID) + 2
     assert counts.to_dict() == {"SDCD": 6 * curve, "DAGMA": 6 * curve, "GIES": 6}
+
+
+def test_what_the_record_shows_as_shortened_is_marked(table):
+    marked = table[table["shortened"] != ""]
+    assert set(marked["method"]) == {"SDCD"}
+    assert set(marked["shortened"]) == {"stage 1 stops early in 2 parts"}
 
 
 class TestFigure:

@@ -110,7 +110,7 @@ def run_row(
         seed=key.seed,
         status=record["status"],
         reason=record["reason"],
-        shortened="; ".join(filter(None, [shortened, _parts(record), _shorter_limit(record)])),
+        shortened=shortened_in(shortened, record),
         seconds=record["seconds"],
         peak_rss_mb=record["peak_rss_mb"],
         stage1_epochs=epochs.get("stage1"),
@@ -127,6 +127,11 @@ def run_row(
         if edges.any():
             row["stage1_mask_recall"] = float(selected[edges].mean())
     return row
+
+
+def shortened_in(plan: str, record: Mapping[str, object]) -> str:
+    """All that was shortened in a fit, in words: what the plan did, and what its record shows."""
+    return "; ".join(filter(None, [plan, _parts(record), _shorter_limit(record)]))
 
 
 def _parts(record: Mapping[str, object]) -> str:

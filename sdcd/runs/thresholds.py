@@ -24,7 +24,7 @@ from sdcd.experiments.plan import Experiment
 from sdcd.graphs import dag_trim, dag_trim_edges
 from sdcd.methods import Graph
 from sdcd.metrics import average_precision, n_edges, shd
-from sdcd.runs.collect import fits_with_truth
+from sdcd.runs.collect import fits_with_truth, shortened_in
 
 GRID = tuple(float(f"{t:.4g}") for t in np.logspace(-3, 2, 76))
 """Thresholds of the curves: 15 in each factor of ten, from 0.001 to 100."""
@@ -200,7 +200,7 @@ def collect_thresholds(experiment: Experiment, results: str | Path):
             "experiment": experiment.name,
             "method": method,
             **{name: getattr(key, name) for name in ("d", "s", "fraction", "mechanism", "seed")},
-            "shortened": experiment.methods[method]["shortened"],
+            "shortened": shortened_in(experiment.methods[method]["shortened"], record),
         }
         rows += [{**keys, **row} for row in fit_rows(graph, record, truth)]
     return pd.DataFrame(rows, columns=list(COLUMNS))
