@@ -69,6 +69,17 @@ def test_a_failed_fit_has_no_rows_and_a_figure_that_says_so(tmp_path):
     assert "failed" in cartoon.draw(table).texts[0].get_text()
 
 
+def test_a_shortened_fit_is_marked(tmp_path):
+    short = {**BOUNDS, "shortened": "epochs_1 = 40 instead of 2,000"}
+    for bounds, marked in ((short, True), (BOUNDS, False)):
+        experiment = Experiment("interventional", EXPERIMENT.grids, {"SDCD": bounds})
+        table = collect_cartoon(experiment, results(tmp_path))
+        table.to_csv(tmp_path / "table.csv", index=False)
+        figure = cartoon.draw(pd.read_csv(tmp_path / "table.csv"))
+        note = " ".join(figure.get_supxlabel().split())
+        assert note.endswith("Shortened: epochs_1 = 40 instead of 2,000.") == marked
+
+
 def test_the_panels_are_the_stages(tmp_path):
     collect_cartoon(EXPERIMENT, results(tmp_path)).to_csv(tmp_path / "table.csv", index=False)
     figure = cartoon.draw(pd.read_csv(tmp_path / "table.csv"))

@@ -169,9 +169,11 @@ def _legend(axes: Axes) -> None:
 
 def _note(table: pd.DataFrame) -> str:
     row = table.iloc[0]
+    shortened = row.get("shortened")
+    marked = f" Shortened: {shortened}." if isinstance(shortened, str) and shortened else ""
     return (
         f"One fit of {row['method']}: d = {row['d']}, s = {row['s']}, "
         f"{100 * row['fraction']:g} % of variables intervened on, seed {row['seed']}. "
         "Variables are in a causal order of the true graph, along the matrices and clockwise from "
-        "the top."
+        f"the top.{marked}"
     )

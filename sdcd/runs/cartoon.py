@@ -6,10 +6,10 @@ import numpy as np
 
 from sdcd.errors import InputError
 from sdcd.experiments.plan import Experiment
-from sdcd.runs.collect import fits_with_truth
+from sdcd.runs.collect import fits_with_truth, shortened_in
 
 COLUMNS = (
-    *("method", "d", "s", "fraction", "seed", "tau_1", "tau_2"),
+    *("method", "d", "s", "fraction", "seed", "shortened", "tau_1", "tau_2"),
     *("parent", "child", "true", "stage_1_weight", "selected", "stage_2_weight", "in_graph"),
 )
 """Columns of the table; see :func:`collect_cartoon`."""
@@ -51,6 +51,7 @@ def collect_cartoon(experiment: Experiment, results: str | Path):
             "s": key.s,
             "fraction": key.fraction,
             "seed": key.seed,
+            "shortened": shortened_in(experiment.methods["SDCD"]["shortened"], record),
             "tau_1": record["params"]["tau_1"],
             "tau_2": record["params"]["tau_2"],
             "parent": parents,
