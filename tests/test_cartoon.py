@@ -1,5 +1,8 @@
 """The picture of the method: its table from a fit, and what is drawn of it."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,11 +10,12 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from sdcd.data.dataset import Dataset, write_dataset
-from sdcd.errors import InputError
+from sdcd.errors import CorruptFile, InputError
 from sdcd.experiments.plan import Experiment
 from sdcd.figures import cartoon
 from sdcd.files import write_json, write_npz
 from sdcd.runs.cartoon import COLUMNS, collect_cartoon
+from sdcd.runs.table import read_runs
 
 BOUNDS = {"min_d": None, "max_d": None, "max_seeds": None, "fewer_seeds": None, "shortened": ""}
 EXPERIMENT = Experiment(
@@ -78,6 +82,20 @@ def test_a_shortened_fit_is_marked(tmp_path):
         figure = cartoon.draw(pd.read_csv(tmp_path / "table.csv"))
         note = " ".join(figure.get_supxlabel().split())
         assert note.endswith("Shortened: epochs_1 = 40 instead of 2,000.") == marked
+
+
+def test_the_script_s_table_is_known_to_be_whole(tmp_path, monkeypatch):
+    scripts = Path(__file__).resolve().parents[1] / "workflow/scripts"
+    monkeypatch.syspath_prepend(scripts)
+    out = tmp_path / "runs/cartoon.csv"
+    arguments = ["--table", "cartoon", "--experiment", EXPERIMENT.to_json()]
+    arguments += ["--results", str(results(tmp_path)), "--out", str(out)]
+    monkeypatch.setattr("sys.argv", ["derive.py", *arguments])
+    runpy.run_path(str(scripts / "derive.py"))["main"]()
+    assert len(read_runs(out)) == 12
+    out.write_text("".join(out.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(CorruptFile, match="cut off"):
+        read_runs(out)
 
 
 def test_the_panels_are_the_stages(tmp_path):

@@ -6,7 +6,7 @@ import importlib
 import _script
 
 from sdcd.experiments.plan import DERIVED, Experiment
-from sdcd.runs.table import write_csv
+from sdcd.runs.table import write_runs
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
 
     module, function, _ = DERIVED[a.table]
     make = getattr(importlib.import_module(module), function)
-    write_csv(a.out, make(Experiment.from_json(a.experiment), a.results))
+    write_runs(a.out, make(Experiment.from_json(a.experiment), a.results))
 
 
 if __name__ == "__main__":
