@@ -134,6 +134,22 @@ def test_fits_of_the_workflow_are_adopted(plan, filled, tmp_path):
     assert adopted.drop(own).equals(made.drop(own))
 
 
+@pytest.mark.parametrize(
+    ("threshold", "rows", "message"),
+    [(0.3, 300, "threshold = 0.3, expected 0.2"), (0.2, 200, "n_rows = 200, expected 300")],
+)
+def test_fits_of_another_scale_are_not_adopted(plan, tmp_path, threshold, rows, message):
+    for seed, (t, n) in ((0, (0.2, 300)), (4, (threshold, rows))):
+        key = DatasetKey("observational", 4, 1, seed)
+        data = tmp_path / f"data/{key.name}.npz"
+        write_dataset(data, simulate(4, 1, seed, n_observational=n))
+        out = tmp_path / f"fits/{key.name}/sortnregress.npz"
+        run_fit(data, "sortnregress", out=out, settings={"threshold": t})
+    with pytest.raises(InputError, match=message):
+        adopt(plan, tmp_path / "ledger", tmp_path)
+    assert not len(ledger.read(tmp_path / "ledger"))
+
+
 def test_the_report_is_drawn_without_a_fit(plan, filled, tmp_path):
     report = look(plan, filled, tmp_path / "results")
     runs = pd.read_csv(tmp_path / "results/runs/observational.csv")

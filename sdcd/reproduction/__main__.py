@@ -31,7 +31,7 @@ def main() -> int:
     runs.add_argument("--stale", action="store_true", help="also those made by other code")
     commands.add_parser("missing", help="what the ledger lacks, and what it would cost")
     adopts = commands.add_parser("adopt", help="add the fits that the workflow has made")
-    adopts.add_argument("results", type=Path, help="the folder of the scale, as results/quick")
+    adopts.add_argument("results", type=Path, help="the folder of that --scale, as results/weekend")
     looks = commands.add_parser("look", help="draw the report from the ledger, without a fit")
     looks.add_argument("--results", type=Path, default=Path("results/reproduction"))
     stands = commands.add_parser("standing", help="what the ledger reproduces, in one sentence")

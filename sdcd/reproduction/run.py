@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from sdcd.data.dataset import write_dataset
+from sdcd.errors import InputError
 from sdcd.experiments.datasets import DatasetKey
 from sdcd.experiments.plan import MethodPlan, Plan
 from sdcd.files import read_npz
@@ -95,6 +96,12 @@ def adopt(plan: Plan, folder: str | Path, results: str | Path) -> int:
     """Add the fits of a folder of results, made by the workflow at this plan's scale; their number.
 
     Fits that are not there are passed over.
+
+    Raises
+    ------
+    InputError
+        If one was made with other settings or from other rows than the plan has, as at another
+        scale. Nothing is added then.
     """
     rows = []
     for (key, name), shortened in _fits(plan).items():
@@ -102,11 +109,28 @@ def adopt(plan: Plan, folder: str | Path, results: str | Path) -> int:
         if not path.exists():
             continue
         graph, record = load_fit(path)
+        _require_as_planned(path, record, plan, key, plan.methods[name])
         truth = read_npz(Path(results) / f"data/{key.name}.npz")["adjacency"]
         row = run_row("", key, record, graph, truth, shortened)
         rows.append(ledger.row_of(key.name, plan.methods[name].settings, row, record))
     ledger.add(folder, rows)
     return len(rows)
+
+
+def _require_as_planned(
+    path: Path, record: dict, plan: Plan, key: DatasetKey, method: MethodPlan
+) -> None:
+    wanted = methods()[method.name].parameters(method.settings) | {"n_rows": plan.n_rows(key)}
+    found = record["params"] | {"n_rows": record["n_rows"]}
+    if found["n_rows"] is None:
+        # It failed before it had read its data.
+        del wanted["n_rows"]
+    for name, value in wanted.items():
+        if found.get(name) != value:
+            raise InputError(
+                f"{path.with_suffix('.json')}: found {name} = {found.get(name)}, expected {value} "
+                f"as at scale {plan.scale!r}; --scale chooses another"
+            )
 
 
 def _fits(plan: Plan) -> dict[tuple[DatasetKey, str], str]:
