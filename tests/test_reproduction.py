@@ -12,6 +12,7 @@ from sdcd.data.dataset import write_dataset
 from sdcd.errors import InputError
 from sdcd.experiments.datasets import DatasetKey
 from sdcd.experiments.plan import make_plan
+from sdcd.files import read_json
 from sdcd.fits.run import run_fit
 from sdcd.reproduction import ledger
 from sdcd.reproduction.__main__ import main
@@ -151,6 +152,9 @@ def test_fits_of_another_scale_are_not_adopted(plan, tmp_path, threshold, rows, 
 
 
 def test_the_report_is_drawn_without_a_fit(plan, filled, tmp_path):
+    older = tmp_path / "results/report.html"
+    older.parent.mkdir()
+    older.touch()
     report = look(plan, filled, tmp_path / "results")
     runs = pd.read_csv(tmp_path / "results/runs/observational.csv")
     assert runs["method"].tolist() == ["sortnregress"] * 2
@@ -158,6 +162,11 @@ def test_the_report_is_drawn_without_a_fit(plan, filled, tmp_path):
     assert (tmp_path / "results/figures/observational.png").exists()
     with pytest.raises(InputError, match=r"fits\.csv: no fits"):
         look(plan, tmp_path / "none", tmp_path / "results")
+    # Only what it has drawn itself is replaced.
+    (tmp_path / "results/thesis.tex").touch()
+    with pytest.raises(InputError, match=r"results: not a report drawn before"):
+        look(plan, filled, tmp_path / "results")
+    assert (tmp_path / "results/thesis.tex").exists() and report.exists()
 
 
 def test_the_readme_says_what_the_kept_runs_say():
@@ -234,7 +243,9 @@ def test_the_command_draws_the_ledger_and_tells_of_older_code(
 ):
     table = ledger.read(filled)
     table.loc[0, "fingerprint"] = "0" * 16
-    ledger.add(tmp_path, table.to_dict("records"))
+    # Fits of another scale count for nothing.
+    other = table.assign(settings='{"threshold":0.9}', cpu="another", fingerprint="1" * 16)
+    ledger.add(tmp_path, pd.concat([table, other]).to_dict("records"))
     monkeypatch.setattr("sdcd.reproduction.__main__._plan", lambda scale: plan)
     look = ("--folder", tmp_path, "look", "--results", tmp_path / "drawn")
     assert _command(monkeypatch, *look) == 0
@@ -242,6 +253,9 @@ def test_the_command_draws_the_ledger_and_tells_of_older_code(
     assert "1 of 2 fits of sortnregress" in said
     assert f"report: {tmp_path}/drawn/report.html" in said
     assert (tmp_path / "drawn/report.html").exists()
+    for row in table.itertuples():
+        record = read_json(tmp_path / f"drawn/fits/{row.dataset}/{row.method}.json")
+        assert record["machine"]["cpu"] == row.cpu
 
 
 def test_the_command_refuses_an_empty_ledger_in_one_line(monkeypatch, capsys, tmp_path):

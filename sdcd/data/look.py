@@ -65,7 +65,7 @@ def look(path: str | Path) -> Look:
 
 def _text(path: Path) -> Look:
     packed = path.name.lower().endswith(".gz")
-    delimiter = "\t" if ".tsv" in path.name.lower() else ","
+    delimiter = "\t" if suffix_of(path).startswith(".tsv") else ","
     opened = gzip.open if packed else open
     with opened(path, "rt", newline="", encoding="utf-8-sig") as stream:
         columns = [cell.strip() for cell in next(csv.reader(stream, delimiter=delimiter), [])]

@@ -7,7 +7,7 @@ from pathlib import Path
 import _script
 
 from sdcd.data.dataset import describe_dataset, write_dataset
-from sdcd.data.own_data import TableOptions
+from sdcd.data.own_data import TableOptions, check_as_fitted
 from sdcd.files import write_json
 
 
@@ -22,6 +22,7 @@ def main() -> None:
     options = {key: tuple(v) if isinstance(v, list) else v for key, v in a.reading.items()}
     read = describe_dataset(a.data, TableOptions(**options), standardise=standardise)
     data = read.dataset
+    check_as_fitted(a.data, data)
     write_dataset(a.out, data)
     about = {
         "file": Path(a.data).name,
