@@ -184,22 +184,24 @@ def test_the_standing_counts_the_verdicts(plan, filled):
 
 def test_the_standing_tells_apart_what_is_reproduced_easily(plan, monkeypatch):
     rows = [
-        ("cell", "observational", "reproduced", 3.0, "reproduced"),
-        ("cell", "observational", "reproduced", 3.0, "inconclusive"),
-        ("cell", "observational", "not reproduced", 3.0, "not reproduced"),
-        ("cell", "interventional", "not reproduced", None, None),
-        ("cell", "interventional", "not run", None, None),
-        ("claim", "observational", "reproduced", None, None),
-        ("claim", "constraint_costs", "reproduced", None, None),
-        ("claim", None, "inconclusive", None, None),
+        ("cell", "observational", "reproduced", 3.0, "reproduced", "Welch"),
+        ("cell", "observational", "reproduced", 3.0, "inconclusive", "paired by seed"),
+        ("cell", "observational", "not reproduced", 3.0, "not reproduced", "Welch"),
+        ("cell", "interventional", "not reproduced", None, None, ""),
+        # Failed in the paper and here: there is no margin.
+        ("cell", "interventional", "reproduced", None, "reproduced", ""),
+        ("cell", "interventional", "not run", None, None, ""),
+        ("claim", "observational", "reproduced", None, None, "lower"),
+        ("claim", "constraint_costs", "reproduced", None, None, "cost_below"),
+        ("claim", None, "inconclusive", None, None, "unstable"),
     ]
-    columns = ["kind", "experiment", "verdict", "published", "half_margin"]
+    columns = ["kind", "experiment", "verdict", "published", "half_margin", "test"]
     judged = pd.DataFrame(rows, columns=columns)
     monkeypatch.setattr("sdcd.reproduction.standing.kept_runs", lambda *_: None)
     monkeypatch.setattr("sdcd.verdicts.judge", lambda _: judged)
     found = standing(plan, "nowhere")
-    assert "4 of the 5 cells of the paper's tables and 3 of its 3 claims" in found
-    assert "2 are reproduced (1 of them within half" in found
+    assert "5 of the 6 cells of the paper's tables and 3 of its 3 claims" in found
+    assert "3 are reproduced (1 of them within half" in found
     assert "2 are not (1 of them because the method ends here where the paper has NA)" in found
     assert "2 are reproduced (1 of them about the constraints alone" in found
 

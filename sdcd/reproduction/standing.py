@@ -26,7 +26,7 @@ def standing(plan: Plan, folder: str | Path) -> str:
     """
     judged = verdicts.judge(kept_runs(plan, folder))
     cells, claims = (judged[judged["kind"] == kind] for kind in ("cell", "claim"))
-    within_half = _count(cells[cells["half_margin"] == "reproduced"], "reproduced")
+    within_half = int(verdicts.count_half_margin(cells)["half_margin"].sum())
     without_value = _count(cells[cells["published"].isna()], "not reproduced")
     of_constraints = _count(claims[~claims["experiment"].isin(FAMILIES)], "reproduced")
     return (
