@@ -54,7 +54,7 @@ def main() -> int:
                 write_standing(options.write, sentence)
         else:
             report = look(plan, options.folder, options.results)
-            older = older_than_the_code(ledger.read(options.folder))
+            older = older_than_the_code(ledger.planned(plan, ledger.read(options.folder)))
             for name, (some, all_) in older.items():
                 print(f"made by other code than today's: {some} of {all_} fits of {name}")
             if older:

@@ -106,6 +106,12 @@ def row_of(
     }
 
 
+def planned(plan: Plan, ledger: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a ledger whose method has the plan's settings; others are of other scales."""
+    settings = {name: settings_text(method.settings) for name, method in plan.methods.items()}
+    return ledger[ledger["settings"] == ledger["method"].map(settings)]
+
+
 def table_of(experiment: Experiment, plans: Mapping, ledger: pd.DataFrame) -> pd.DataFrame:
     """The runs of an experiment that the ledger has, as :func:`sdcd.runs.collect.collect` has them.
 

@@ -26,15 +26,14 @@ def look(plan: Plan, folder: str | Path, results: str | Path) -> Path:
     folder : path
         Where the ledger lies (:func:`sdcd.reproduction.ledger.kept_runs`).
     results : path
-        Gets ``runs/``, ``fits/`` (records), figures, tables and the report; what is there is
-        replaced.
+        Gets ``runs/``, ``fits/`` (records), figures, tables and the report. Only a report drawn
+        before is replaced: a folder with anything else in it is refused.
     """
     folder, results = Path(folder), Path(results)
-    table = ledger.read(folder)
+    table = ledger.planned(plan, ledger.read(folder))
     if not len(table):
         raise InputError(f"{folder / ledger.FILE}: no fits")
-    if results.exists():
-        shutil.rmtree(results)
+    _clear(results)
     kept = ledger.kept_runs(plan, folder)
     for name, runs in kept.items():
         write_runs(results / f"runs/{name}.csv", runs)
@@ -51,6 +50,18 @@ def look(plan: Plan, folder: str | Path, results: str | Path) -> Path:
         },
     )
     return redraw(results, results / "report.html", partial=True)[-1]
+
+
+def _clear(results: Path) -> None:
+    if results.exists():
+        if not results.is_dir() or any(path.name not in _WRITTEN for path in results.iterdir()):
+            raise InputError(f"{results}: not a report drawn before, expected another folder")
+        shutil.rmtree(results)
+
+
+_WRITTEN = {"runs", "fits", "figures", "tables"}
+_WRITTEN |= {"plan.json", "verdicts.csv", "failures.csv", "report.html"}
+"""What :func:`look` leaves in a folder."""
 
 
 def older_than_the_code(table: pd.DataFrame) -> dict[str, tuple[int, int]]:
