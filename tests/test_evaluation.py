@@ -11,7 +11,7 @@ from scipy.stats import mannwhitneyu, wasserstein_distance
 from sdcd.cli import main
 from sdcd.data.dataset import Dataset, read_dataset, write_dataset
 from sdcd.data.evaluation import beside, evaluate, hold_out, moves
-from sdcd.errors import InputError
+from sdcd.errors import FitKilled, InputError
 from sdcd.estimator.generative import GenerativeModel, fit_generative
 from sdcd.simulation import simulate
 
@@ -268,6 +268,21 @@ def test_rows_that_an_earlier_fit_held_out_go_with_it(files, tmp_path, capsys):
     assert "f.fitted_on.npz: belongs to the earlier fit" in capsys.readouterr().err
     assert main(["fit", f"{files}/data.npz", *fit]) == 0
     assert not parts & set(tmp_path.iterdir())
+
+
+def test_rows_held_out_are_those_of_the_fit_that_is_there(files, tmp_path, monkeypatch):
+    fit = ["fit", f"{files}/data.npz", "--method", "mean-difference", "--no-picture"]
+    fit += ["-o", f"{tmp_path}/f.npz", "--hold-out-targets"]
+    assert main([*fit, "a"]) == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for error, code in ((KeyboardInterrupt, 130), (FitKilled, 4), (InputError, 2)):
+
+        def fails(*_, error=error, **__):
+            raise error
+
+        monkeypatch.setattr("sdcd.fits.run.run_fit", fails)
+        assert main([*fit, "b"]) == code
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import shutil
 import sys
 import tempfile
 import warnings
@@ -145,6 +146,7 @@ def _fit_alone(options: argparse.Namespace, outputs: Outputs) -> int:
     from sdcd.data.knowledge import read_knowledge
     from sdcd.data.own_data import suffix_of
     from sdcd.data.required import refuse_required_cycle
+    from sdcd.files import atomic_path
     from sdcd.fits.child import require_kind
     from sdcd.fits.run import run_fit
     from sdcd.methods.registry import method
@@ -181,12 +183,12 @@ def _fit_alone(options: argparse.Namespace, outputs: Outputs) -> int:
         refuse_required_cycle(read.dataset.names, files["require"])
         settings["knowledge"] = read_knowledge(read.dataset.names, **files)
     tell(read, source, f"{options.method} on ")
-    if parts:
-        # In the units of the file.
-        for path, part in zip(parts, (held_out, kept), strict=True):
-            X = (part.X * read.sd + read.mean).astype(part.X.dtype)
-            write_dataset(path, replace(part, X=X))
     with tempfile.TemporaryDirectory(prefix="sdcd-") as folder:
+        # In the units of the file. They go beside the fit when it is there, and not before: those
+        # of an earlier fit are what that one may be evaluated on.
+        for path, part in zip(parts, (held_out, kept) if parts else (), strict=True):
+            X = (part.X * read.sd + read.mean).astype(part.X.dtype)
+            write_dataset(Path(folder) / path.name, replace(part, X=X))
         data = source
         if suffix_of(source) != ".npz" or options.standardise == "yes" or parts:
             data = Path(folder) / "data.npz"
@@ -207,7 +209,10 @@ def _fit_alone(options: argparse.Namespace, outputs: Outputs) -> int:
             progress=sys.stderr.isatty() if options.progress is None else options.progress,
         )
         # If what follows is interrupted, nothing of an earlier fit lies beside this one.
-        remove_views(out, parts)
+        remove_views(out)
+        for path in parts:
+            with atomic_path(path) as temporary:
+                shutil.copyfile(Path(folder) / path.name, temporary)
         slopes = None
         # Those that honour what is known beforehand are SDCD and its variants.
         if chosen.knowledge if options.model is None else options.model:
@@ -291,11 +296,10 @@ def refuse_input_that_goes(fit: Path, inputs: Sequence[str | Path]) -> None:
             )
 
 
-def remove_views(fit: Path, kept: Sequence[Path] = ()) -> None:
-    """Remove what an earlier fit of this name left beside its graph, but not what is ``kept``."""
+def remove_views(fit: Path) -> None:
+    """Remove what an earlier fit of this name left beside its graph."""
     for path in _views(fit):
-        if path not in kept:
-            path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 def write_views(
