@@ -244,6 +244,41 @@ def test_data_of_other_variables_are_refused(files, tmp_path, capsys):
     assert "no variable 'a', 'b', 'c', 'e', expected the 4 of" in capsys.readouterr().err
 
 
+def test_rows_that_perturb_what_the_fit_does_not_have_are_not_controls(files, tmp_path, capsys):
+    X, intervened = chain(seed=1)
+    more = np.zeros((len(X), 1), dtype=bool)
+    more[:50] = True
+    X[:50, :] += 5
+    names = ("a", "b", "c", "e", "more")
+    wider = np.column_stack([X, X[:, 0]]), np.column_stack([intervened, more])
+    write_dataset(tmp_path / "wider.npz", Dataset(*wider, names))
+    write_dataset(tmp_path / "right.npz", Dataset(X[50:], intervened[50:], names[:4]))
+    evaluate = ["evaluate", f"{files}/fit.npz", "--fitted-on", f"{files}/data.npz", "--data"]
+    found = {}
+    for name in ("wider", "right"):
+        capsys.readouterr()
+        assert main([*evaluate, f"{tmp_path}/{name}.npz"]) == 0
+        found[name] = capsys.readouterr()
+    assert found["wider"].out == found["right"].out and not found["right"].err
+    why = f"rows that perturb more, which {files}/fit.npz does not have"
+    assert found["wider"].err == f"left out of {tmp_path}/wider.npz: 50 {why}\n"
+    write_dataset(tmp_path / "no.npz", Dataset(*(part[:50] for part in wider), names))
+    assert main([*evaluate, f"{tmp_path}/no.npz"]) == 2
+    assert f"no.npz: only {why}" in capsys.readouterr().err
+
+
+def test_rows_that_evaluate_leaves_out_are_said(own_table, tmp_path, capsys):
+    folder, _ = own_table
+    table = pd.read_csv(folder / "t.csv")
+    table.loc[:2, "guide"] = "Z"
+    table.to_csv(tmp_path / "t.csv", index=False)
+    rows = ["--data", f"{tmp_path}/t.csv", "--perturbation-column", "guide", "--drop-unmeasured"]
+    capsys.readouterr()
+    assert main(["evaluate", f"{folder}/f.npz", *rows]) == 0
+    said = "3 rows with targets that are no variable: 'Z' 3"
+    assert f"left out of {tmp_path}/t.csv: {said}\n" in capsys.readouterr().err
+
+
 def test_a_fit_without_some_perturbations(files, tmp_path, capsys):
     fit = ["fit", f"{files}/data.npz", "--method", "mean-difference", "--no-picture"]
     out = ["-o", f"{tmp_path}/f.npz", "--hold-out-targets", "0.3", "--seed", "1"]

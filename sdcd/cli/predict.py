@@ -199,7 +199,13 @@ def _graph(path):
 
 
 def _read(options: argparse.Namespace, path, names: tuple[str, ...]):
-    """The data set in a file, with the fit's variables in the fit's order."""
+    """The data set in a file, with the fit's variables in the fit's order.
+
+    Without the rows that perturb a variable that the fit does not have: these are not unperturbed.
+    """
+    import numpy as np
+
+    from sdcd.data.checks import listing
     from sdcd.data.dataset import Dataset, describe_dataset
 
     if options.standardise != "no":
@@ -207,7 +213,7 @@ def _read(options: argparse.Namespace, path, names: tuple[str, ...]):
     read = describe_dataset(Path(path), table_options(options), standardise=options.standardise)
     for warning in read.warnings:
         note(f"warning: {path}: {warning}")
-    dataset = read.dataset
+    left_out, dataset = read.left_out, read.dataset
     missing = [name for name in names if name not in dataset.names]
     if missing:
         more = ", ..." if len(missing) > 5 else ""
@@ -216,7 +222,19 @@ def _read(options: argparse.Namespace, path, names: tuple[str, ...]):
             f"{len(names)} of {options.fit}"
         )
     columns = [dataset.names.index(name) for name in names]
-    return Dataset(dataset.X[:, columns], dataset.intervened[:, columns], names)
+    X, intervened = dataset.X[:, columns], dataset.intervened[:, columns]
+    others = [j for j, name in enumerate(dataset.names) if name not in names]
+    targets = [dataset.names[j] for j in others if dataset.intervened[:, j].any()]
+    if targets:
+        kept = ~dataset.intervened[:, others].any(axis=1)
+        why = f"rows that perturb {listing(targets)}, which {options.fit} does not have"
+        if not kept.any():
+            raise InputError(f"{path}: only {why}, expected others")
+        left_out = [*left_out, f"{np.count_nonzero(~kept)} {why}"]
+        X, intervened = X[kept], intervened[kept]
+    if left_out:
+        note(f"left out of {path}: {'; '.join(left_out)}")
+    return Dataset(X, intervened, names)
 
 
 def _needed_model(options: argparse.Namespace, graph, names):
