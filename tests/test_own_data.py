@@ -295,8 +295,26 @@ def test_truth_files_as_they_come(tmp_path, capsys):
     directed = json.loads(out)
     assert (directed["shd"], directed["precision"], directed["recall"]) == (2, 0.0, 0.0)
     assert main([*command, "--restrict", "--undirected"]) == 0
-    pairs = json.loads(capsys.readouterr().out)
+    out, err = capsys.readouterr()
+    pairs = json.loads(out)
     assert (pairs["shd"], pairs["precision"], pairs["recall"]) == (1, 1.0, 0.5)
+    # Their directions are no more than the order of the columns.
+    assert (pairs["shd_cpdag"], pairs["aid"], pairs["is_dag"]) == (None, None, None)
+    assert "shd_cpdag (about directions), aid (about directions)" in err
+
+
+def test_pairs_are_ranked_among_pairs(tmp_path, capsys):
+    import json
+
+    weights = np.array([[0, 0, 0], [2.0, 0, 0], [0, 1.0, 0]])
+    names = np.array(["A", "B", "C"])
+    np.savez(tmp_path / "fit.npz", adjacency=weights > 0, weights=weights, names=names)
+    (tmp_path / "truth.csv").write_text("parent,child\nA,B\nA,C\n")
+    command = ["score", f"{tmp_path}/fit.npz", "--truth", f"{tmp_path}/truth.csv"]
+    assert main([*command, "--undirected"]) == 0
+    # Of the three pairs A-B comes first, then B-C, which is false, then A-C.
+    found = json.loads(capsys.readouterr().out)["average_precision"]
+    assert found == pytest.approx(0.5 * 1 + 0.5 * 2 / 3)
 
 
 @pytest.mark.parametrize(

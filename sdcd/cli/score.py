@@ -14,6 +14,9 @@ SCORES = (
 )
 """Keys of what ``sdcd score`` prints."""
 
+ABOUT_DIRECTIONS = ("shd_cpdag", "aid", "is_dag")
+"""Those of them that are not defined of pairs."""
+
 
 def add(command) -> None:
     """Add the command."""
@@ -32,7 +35,7 @@ def add(command) -> None:
     ).add_argument
     add("fit", metavar="FIT.npz", help="a fit written by 'sdcd fit'")
     add("--truth", required=True, metavar="FILE", help="a data set with its graph, or edges (.csv)")
-    add("--undirected", action="store_true", help="ignore the direction of edges")
+    add("--undirected", action="store_true", help="compare pairs, whatever the direction")
     add(
         "--restrict",
         action="store_true",
@@ -53,13 +56,13 @@ def _score(options: argparse.Namespace, outputs: Outputs) -> int:
         return EXIT_FAILED_FIT
     names = graph.arrays["names"].tolist()
     truth = _truth(Path(options.truth), names, options.restrict)
-    adjacency, weights = graph.adjacency, graph.weights
-    if options.undirected:
-        truth, adjacency, weights = map(_undirected, (truth, adjacency, weights))
-    scores = score(adjacency, weights, truth)
+    graphs = graph.adjacency, graph.weights, truth
+    scores = _scores_of_pairs(*graphs) if options.undirected else score(*graphs)
     plain = {key: _json_number(scores[key]) for key in SCORES}
     say(json.dumps(plain, indent=2))
-    reasons = _why_undefined(adjacency, weights, truth)
+    reasons = _why_undefined(*graphs)
+    if options.undirected:
+        reasons |= dict.fromkeys(ABOUT_DIRECTIONS, "about directions")
     if missing := [f"{key} ({reasons[key]})" for key in SCORES if plain[key] is None]:
         note(f"not defined: {', '.join(missing)}")
     return 0
@@ -80,11 +83,20 @@ def _why_undefined(adjacency, weights, truth) -> dict[str, str]:
     }
 
 
-def _undirected(matrix):
-    """Each pair once, with the larger of its two entries: the upper triangle."""
+def _scores_of_pairs(adjacency, weights, truth) -> dict:
+    """The scores of which pairs are joined, whatever the direction."""
     import numpy as np
 
-    return None if matrix is None else np.triu(np.maximum(matrix, matrix.T), 1)
+    from sdcd.metrics import average_precision, score
+
+    adjacency, weights, truth = (
+        None if matrix is None else np.maximum(matrix, matrix.T)
+        for matrix in (adjacency, weights, truth)
+    )
+    # Each pair once; all of them twice have the same average precision.
+    scores = score(np.triu(adjacency, 1), None, np.triu(truth, 1))
+    ranked = {"average_precision": average_precision(weights, truth)}
+    return {**scores, **dict.fromkeys(ABOUT_DIRECTIONS), **ranked}
 
 
 def _truth(path: Path, names: list[str], restrict: bool):
