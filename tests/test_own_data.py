@@ -253,6 +253,18 @@ def test_layers_raw_and_zarr(tmp_path, name, write_as):
     )
 
 
+@pytest.mark.parametrize(("name", "write_as"), [("x.h5ad", "write_h5ad"), ("x.zarr", "write_zarr")])
+def test_a_layer_called_raw_comes_before_raw_x(tmp_path, name, write_as):
+    import anndata
+
+    path, X = screen(tmp_path / "screen.h5ad", "write_h5ad")
+    data = anndata.read_h5ad(path)
+    data.layers["raw"] = X
+    getattr(data, write_as)(tmp_path / name)
+    how = {"perturbation_column": "guide", "standardise": "no"}
+    np.testing.assert_array_equal(read_dataset(tmp_path / name, layer="raw", **how).X, X)
+
+
 def test_the_scale_is_that_of_the_rows_that_stay(tmp_path):
     found = read(write(tmp_path / "x.csv", labels("Z")), drop_unmeasured=True)
     raw = read_dataset(

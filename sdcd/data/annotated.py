@@ -154,8 +154,9 @@ def _chosen(path: Path, group, read_elem, layer: str | None):
             whose = "a zarr folder" if path.is_dir() else "an HDF5 file"
             raise InputError(f"{path}: {whose} without {part!r}, expected AnnData's")
     layers = list(group["layers"]) if "layers" in group else []
-    raw = "raw" in group and "X" in group["raw"]
-    layers += ["raw"] * (raw and "raw" not in layers)
+    # A layer of this name comes first.
+    raw = "raw" not in layers and "raw" in group and "X" in group["raw"]
+    layers += ["raw"] * raw
     if layer is None:
         X, var = read_elem(group["X"]), group["var"]
     elif layer not in layers:
