@@ -24,7 +24,7 @@ def labels(*last):
 
 
 def read(path, **options):
-    return describe_dataset(path, TableOptions(perturbation_column="guide", **options))
+    return describe_dataset(path, TableOptions(**{"perturbation_column": "guide", **options}))
 
 
 def refused(path, **options):
@@ -73,6 +73,22 @@ def test_rows_without_a_label_are_a_choice(tmp_path, label):
     assert kept.dataset.n == N and not kept.dataset.intervened[-2:].any()
     dropped = read(path, unlabelled="drop")
     assert dropped.dataset.n == N - 2 and dropped.left_out == ["2 rows without a label"]
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [
+        ({"controls": ("NT",)}, "--control"),
+        ({"separator": "+"}, "--separator"),
+        ({"unlabelled": "drop"}, "--unlabelled"),
+        ({"drop_labels": ("A",)}, "--drop-label"),
+        ({"drop_unmeasured": True}, "--drop-unmeasured"),
+    ],
+)
+def test_what_is_said_of_labels_needs_labels(tmp_path, option, name):
+    path = write(tmp_path / "x.csv", labels())
+    line = refused(path, perturbation_column=None, ignore_columns=("guide",), **option)
+    assert line == f"{path}: {name} is about labels, expected --perturbation-column too"
 
 
 def test_no_unperturbed_row_is_said(tmp_path):

@@ -241,12 +241,10 @@ def _with_targets(path: Path, table: Table, options: TableOptions) -> tuple[OwnT
     n = len(X)
     rows, left_out = np.ones(n, dtype=bool), []
     if table.labels is None:
-        given = {"--control": options.controls is not None, "--drop-label": options.drop_labels}
-        for option, is_given in given.items():
-            if is_given:
-                raise InputError(
-                    f"{path}: {option} is about labels, expected --perturbation-column too"
-                )
+        about = ("controls", "separator", "unlabelled", "drop_labels", "drop_unmeasured")
+        alone = given(TableOptions(**{name: getattr(options, name) for name in about}))
+        if alone:
+            raise InputError(f"{path}: {alone} is about labels, expected --perturbation-column too")
         labels, known = [""] * n, {"": []}
     else:
         labels = table.labels
