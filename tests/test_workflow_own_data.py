@@ -4,6 +4,8 @@ import copy
 import csv
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -179,18 +181,32 @@ def test_a_look_finds_columns_and_sizes_of_every_format(tmp_path):
     rng = np.random.default_rng(0)
     X, labels = rng.poisson(2, (40, 3)).astype(np.float32), ["ctrl"] * 40
     frame = pd.DataFrame(X, columns=list(NAMES)).assign(guide=labels)
-    frame.to_csv(tmp_path / "x.csv", index=False)
+    for name in ("x.csv", "y.tsv.csv"):
+        frame.to_csv(tmp_path / name, index=False)
     frame.to_csv(tmp_path / "x.tsv.gz", index=False, sep="\t")
     frame.to_parquet(tmp_path / "x.parquet")
     obs = pd.DataFrame({"guide": labels}, index=[f"c{r}" for r in range(40)])
     for name, matrix in (("sparse", sp.csr_matrix(X)), ("dense", X)):
         anndata.AnnData(matrix, obs=obs).write_h5ad(tmp_path / f"{name}.h5ad")
-    for name in ("x.csv", "x.tsv.gz", "x.parquet", "sparse.h5ad", "dense.h5ad"):
+    names = ("x.csv", "y.tsv.csv", "x.tsv.gz", "x.parquet", "sparse.h5ad", "dense.h5ad")
+    for name in names:
         found = look(tmp_path / name)
         assert "guide" in found.columns, name
         assert abs(found.d - 3) <= 1, name
         assert 10 <= found.n <= 200, name
     assert look(tmp_path / "sparse.h5ad").n == look(tmp_path / "x.parquet").n == 40
+
+
+def test_a_table_too_large_for_the_plan_is_refused_where_it_is_read(tmp_path):
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    X[:, 2] = -2 * X[:, 0]
+    np.savetxt(tmp_path / "x.csv", X, delimiter=",", header="a,b,c", comments="")
+    script = ROOT / "workflow/scripts/own_table.py"
+    how = ["--data", tmp_path / "x.csv", "--out", tmp_path / "x.npz"]
+    end = subprocess.run([sys.executable, script, *how], capture_output=True, text=True)
+    assert end.returncode == 2 and end.stderr.count("\n") == 1
+    assert "x.csv: columns 'a' and 'c' are each other's negative in all 30 rows" in end.stderr
+    assert not (tmp_path / "x.npz").exists()
 
 
 # What is computed
