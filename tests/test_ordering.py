@@ -218,6 +218,18 @@ def test_the_least_gain_is_the_description_length_of_a_parent():
     assert least_gains(500, 20) == pytest.approx(0.1243, abs=1e-4)
 
 
+def test_the_price_of_an_edge_is_in_units_of_its_description_length():
+    random = np.random.default_rng(0)
+    Y = random.normal(size=(1500, 2))
+    Y[:, 1] = 0.6 * Y[:, 0] + 0.8 * Y[:, 1]
+    gain, least = -np.log(0.8), least_gains(len(Y), QUICK.hidden)
+    for price, edges in ((5.0, 1), (15.0, 0)):
+        # The square of either is above the gain.
+        assert (price * least < gain) == (edges == 1) and price**2 * least > 2 * gain
+        rules = Settings(fitting=QUICK, restarts=0, graph=GraphRules(price=price))
+        assert learn(Y, order=np.array([0, 1]), settings=rules).adjacency.sum() == edges
+
+
 def test_a_search_that_was_interrupted_goes_on_to_the_same_result(tmp_path):
     X = chain()
     rules = Settings(fitting=QUICK, restarts=2, random_restarts=True)

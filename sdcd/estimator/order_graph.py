@@ -83,7 +83,7 @@ def graph_of_order(
     order : list of int
         A parent comes before its child.
     least : float64 (d,)
-        Least gain of an edge into each variable.
+        Description length of an edge into each variable: its least gain where the price is 1.
     rules : GraphRules
     known : dict, optional
         Of families of all predecessors what was found for them before; what is found is added.

@@ -29,6 +29,7 @@ from typing import TextIO
 
 import numpy as np
 
+from sdcd.data.checks import dense_values, intervention_mask
 from sdcd.data.paths import reachable
 from sdcd.errors import DataError, InputError
 from sdcd.estimator.checkpoint import Checkpoint, digest, snapshot
@@ -279,7 +280,7 @@ class _Run:
             *(X, intervened, *map(np.sort, parts)), settings.fitting, seed, engine, threads
         )
         free = np.full(d, n) if intervened is None else (~intervened).sum(axis=0)
-        self.least = settings.graph.price * least_gains(free, settings.fitting.hidden)
+        self.least = least_gains(free, settings.fitting.hidden)
         self.state: SearchState | None = None
         self.widened = 0
         self.best: _Best | None = None
@@ -579,25 +580,9 @@ def _sizes(n: int, settings: Settings) -> tuple[int, int]:
 
 
 def _checked(X, intervened, order, candidates, seed, settings):
-    X = np.asarray(X)
-    if X.ndim != 2 or X.shape[1] < 2:
-        raise InputError(f"X has shape {X.shape}, expected (n, d) with two columns or more")
+    X = dense_values(X)
+    intervened = intervention_mask(intervened, X.shape)
     n, d = X.shape
-    X = np.ascontiguousarray(X, dtype=np.float32)
-    finite = np.isfinite(X)
-    if not finite.all():
-        row, column = (int(i) for i in np.argwhere(~finite)[0])
-        raise InputError(
-            f"X: row {row}, column {column} is {X[row, column]}, expected finite values"
-        )
-    if intervened is not None:
-        intervened = np.asarray(intervened)
-        if intervened.shape != X.shape or intervened.dtype != bool:
-            raise InputError(
-                f"intervened is {intervened.dtype} of shape {intervened.shape}, "
-                f"expected bool {X.shape}"
-            )
-        intervened = intervened if intervened.any() else None
     if order is not None and sorted(np.asarray(order).tolist()) != list(range(d)):
         raise InputError(f"order: expected the variables 0 to {d - 1}, each once")
     if candidates is not None and np.shape(candidates) != (d, d):
