@@ -211,10 +211,28 @@ def test_a_standard_stream_that_is_closed_is_no_file_of_ours(here):
         assert json.loads(Path("x.json").read_text())["status"] == "ok"
 
 
-def test_memory_that_torch_lacks_is_one_line(here, capsys):
-    arguments = ["--d", "3", "--s", "1", "--n-observational", str(10**14), "-o", "x.npz"]
-    code, _, err = run(capsys, "simulate", *arguments)
+def test_memory_that_torch_lacks_is_one_line(here, capsys, monkeypatch):
+    import torch
+
+    monkeypatch.setattr("sdcd.simulation.simulate", lambda *_, **__: torch.empty(10**15))
+    code, _, err = run(capsys, "simulate", "--d", "3", "--s", "1", "-o", "x.npz")
     assert code == 4 and err.startswith("sdcd: error: memory ran out")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--d", "999999999"], "10,000 rows of 999,999,999 variables take 1,000,089,998.0 GB"),
+        (["--d", "3", "--n-observational", str(10**14)], "variables take 2,700,000.0 GB"),
+        (
+            ["--d", "20000", "--fraction", "0.1", "--n-per-intervention", "50000"],
+            "--d 20000: 1,000,010,000 rows of 20,000 variables take",
+        ),
+    ],
+)
+def test_data_larger_than_the_memory_are_refused(here, capsys, arguments, said):
+    line = refused(capsys, here, "simulate", *arguments, "--s", "1", "-o", "x.npz")
+    assert said in line and line.endswith(" GB of this machine's memory")
 
 
 def test_a_score_that_is_not_defined_says_why(here, capsys):

@@ -4,6 +4,7 @@ import argparse
 
 from sdcd.cli._files import Outputs, require_suffix
 from sdcd.cli._types import count, natural
+from sdcd.errors import InputError
 
 
 def add(command) -> None:
@@ -58,6 +59,7 @@ def _simulate(options: argparse.Namespace, outputs: Outputs) -> int:
 
     require_suffix(options.out, (".npz",))
     outputs.expect([options.out])
+    _require_memory(options)
     dataset = simulate(
         options.d,
         options.s,
@@ -69,3 +71,20 @@ def _simulate(options: argparse.Namespace, outputs: Outputs) -> int:
     )
     write_dataset(options.out, dataset)
     return 0
+
+
+def _require_memory(options: argparse.Namespace) -> None:
+    """Refuse what this machine's memory cannot hold, before the system ends whoever tries."""
+    import psutil
+
+    d, n = max(options.d, 0), options.n_observational
+    if options.fraction is not None:
+        # Whatever the fraction, every variable's are drawn.
+        n += d * options.n_per_intervention
+    # Values as they are drawn and as they are kept, what is intervened on, and the graph.
+    needed, there = (4 + 4 + 1) * n * d + d * d, psutil.virtual_memory().total
+    if needed > there:
+        raise InputError(
+            f"--d {d}: {n:,} rows of {d:,} variables take {needed / 1e9:,.1f} GB, expected at most "
+            f"the {there / 1e9:,.1f} GB of this machine's memory"
+        )
