@@ -147,6 +147,20 @@ def test_effects_and_samples_are_the_model_s(files):
     assert (rows["a"] == 2).all() and rows["b"].mean() == pytest.approx(2, abs=0.3)
 
 
+def test_every_pair_with_a_path_has_an_effect(files, tmp_path):
+    data = read_dataset(files / "data.npz")
+    path = np.eye(4, k=1)
+    np.savez(tmp_path / "f.npz", adjacency=path, names=np.array(data.names))
+    model = fit_generative(path, data.X, data.intervened, names=data.names)
+    # That b acts on c is in the graph, and comes to nothing.
+    model.theta["W"][1] = 0
+    model.save(tmp_path / "f.model.npz")
+    assert main(["effects", f"{tmp_path}/f.npz", "-n", "50", "-o", f"{tmp_path}/e.csv"]) == 0
+    table = pd.read_csv(tmp_path / "e.csv").set_index(["variable", "child"])["shift"]
+    assert "".join(a + b for a, b in table.index) == "abacaebcbece"
+    assert table["b", "c"] == 0 and table["c", "e"] != 0
+
+
 @pytest.fixture(scope="module")
 def own_table(tmp_path_factory):
     """A fit of a table in units of its own, with its model."""

@@ -138,10 +138,12 @@ def _effects(options: argparse.Namespace, outputs: Outputs) -> int:
     import numpy as np
     import pandas as pd
 
+    from sdcd.data.paths import reachable
+
     _expect_table(options, outputs)
     graph, names = _graph(options.fit)
     found = _needed_model(options, graph, names).effects(n=options.n, seed=options.seed)
-    i, j = np.nonzero((found.shift != 0) & ~np.eye(len(names), dtype=bool))
+    i, j = np.nonzero(reachable(graph != 0))
     table = pd.DataFrame(
         {
             "variable": [names[k] for k in i],
