@@ -130,6 +130,11 @@ def test_the_command_prints_the_page(results, capsys):
     assert "0 of 12 fits done" in capsys.readouterr().out
     assert main(["progress", str(results / "elsewhere")]) == 2
     assert "no progress.json there, expected the folder of a scale" in capsys.readouterr().err
+    for text in ("[]", '{"started": 1, "fits": [[1]]}', '{"started": 1}'):
+        (results / "progress.json").write_text(text)
+        assert main(["progress", str(results)]) == 2
+        line = f"{results}/progress.json: not a list of fits that a run wrote"
+        assert line in capsys.readouterr().err
 
 
 def test_a_folder_without_a_run_is_said(tmp_path):

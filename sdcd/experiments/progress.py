@@ -118,7 +118,7 @@ def read_progress(results: str | Path) -> Progress:
     Raises
     ------
     InputError
-        If no run has started there.
+        If no run has started there, or the file is none of a run.
     """
     results = Path(results)
     if not (results / PLAN_FILE).exists():
@@ -127,10 +127,18 @@ def read_progress(results: str | Path) -> Progress:
             "started, such as results/quick"
         )
     plan = read_json(results / PLAN_FILE)
+    try:
+        started = float(plan["started"])
+        fits = [
+            (dataset, method, seconds, threads)
+            for dataset, method, seconds, threads in plan["fits"]
+        ]
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{results / PLAN_FILE}: not a list of fits that a run wrote") from None
     counts: dict[str, Counter] = {}
     failures: dict[tuple[str, str, str], list[Path]] = {}
     stops: dict[tuple[str, str], list[Path]] = {}
-    for dataset, method, seconds, threads in plan["fits"]:
+    for dataset, method, seconds, threads in fits:
         count = counts.setdefault(method, Counter())
         log = results / f"logs/fit/{dataset}/{method}.log"
         record = _record(results / f"fits/{dataset}/{method}.json")
@@ -145,7 +153,7 @@ def read_progress(results: str | Path) -> Progress:
             count["unknown"] += 1
         else:
             count["hours_left"] += seconds * threads / 3600
-        error = _error(log, plan["started"])
+        error = _error(log, started)
         if error is None:
             count["waiting"] += 1
         elif error == "":
@@ -159,7 +167,7 @@ def read_progress(results: str | Path) -> Progress:
         if entry.name in ("fit", "stage_1"):
             continue
         for log in sorted(entry.rglob("*.log")) if entry.is_dir() else [entry]:
-            if error := _error(log, plan["started"]):
+            if error := _error(log, started):
                 stops.setdefault((entry.stem, error), []).append(log)
     return Progress(
         results,
