@@ -80,6 +80,7 @@ def test_methods_by_kind_are_those_of_the_configuration():
 FAULTS = [
     ({"methods": ["GEIS"]}, "mine.methods: unknown method 'GEIS' (did you mean 'GIES'?)"),
     ({"methods": []}, "mine.methods: no method, expected one or more"),
+    ({"methods": ["SDCD-GPU"]}, "mine.methods: found SDCD-GPU, which need a GPU, expected others"),
     (
         {"methods": ["NOTEARS"], "perturbation_column": "guide"},
         "mine.methods: found 'NOTEARS', which takes no data with interventions",

@@ -123,7 +123,13 @@ def own_studies(config: Mapping[str, object], schema: Mapping[str, object]) -> d
         if known:
             _require_knowledge(names, f"{where}.methods")
         plans = {method: method_plan(config, content, where, method) for method in names}
-        without_gpu = config["gpu"] not in (True, "true")
+        if config["gpu"] not in (True, "true"):
+            plans = {method: plan for method, plan in plans.items() if not plan.gpu}
+        if not plans:
+            raise InputError(
+                f"config key {where}.methods: found {', '.join(names)}, which need a GPU, expected "
+                "others too, or gpu: true"
+            )
         found[name] = OwnStudy(
             name=name,
             data=content["data"],
@@ -132,7 +138,7 @@ def own_studies(config: Mapping[str, object], schema: Mapping[str, object]) -> d
             knowledge=known,
             seeds=seeds_of(content["seeds"]),
             resamples=int(content["resamples"]),
-            methods={m: plan for m, plan in plans.items() if not (plan.gpu and without_gpu)},
+            methods=plans,
         )
     return found
 
