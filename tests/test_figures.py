@@ -176,6 +176,15 @@ class TestObservational:
         figure = draw("observational", published_runs("observational"))
         assert "NOTEARS at d = 200 (2 of 3)" in note_of(figure)
 
+    def test_a_graph_without_edges_has_no_precision_and_is_not_lost(self):
+        runs = few(published_runs("observational"))
+        runs.loc[(runs["method"] == "SDCD") & (runs["seed"] == 0), "precision"] = np.nan
+        runs.loc[(runs["method"] == "GIES") & (runs["seed"] == 0), ["status", "precision"]] = [
+            *("oom", np.nan)
+        ]
+        note = note_of(draw("observational_precision", runs))
+        assert "Finished in part: GIES at d = 10 (2 of 3), GIES at d = 20 (2 of 3)." in note
+
     def test_shortened_runs_are_hollow_and_named(self):
         runs = few(published_runs("observational"))
         runs.loc[runs["method"] == "DCDI-G", "shortened"] = "300 of 600 epochs"

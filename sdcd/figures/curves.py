@@ -327,10 +327,10 @@ def _add_legend(figure, methods, cells, *, edges, band, note):
         notes.append(f"NA: every run of the method failed{limits}.")
     if (cells["status"] == "unavailable").any():
         notes.append("Not run: the method could not be run here.")
-    partly = cells[(cells["n_runs"] > cells["n"]) & (cells["n"] > 0)]
+    partly = cells[(cells["n_failed"] > 0) & (cells["status"] == "ok")]
     if len(partly):
         lacking = dict.fromkeys(
-            f"{cell.method} at d = {cell.d} ({cell.n} of {cell.n_runs})"
+            f"{cell.method} at d = {cell.d} ({cell.n_runs - cell.n_failed} of {cell.n_runs})"
             for cell in partly.itertuples()
         )
         notes.append("Finished in part: " + ", ".join(lacking) + ".")

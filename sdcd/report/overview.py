@@ -12,6 +12,7 @@ from sdcd.errors import InputError
 from sdcd.experiments.datasets import DatasetKey
 from sdcd.experiments.plan import FAMILIES
 from sdcd.report.view import Table
+from sdcd.runs.summaries import each_once
 from sdcd.runs.table import write_csv
 
 
@@ -85,7 +86,7 @@ def summary(runs: pd.DataFrame) -> pd.DataFrame:
         failed=("failed", "sum"),
         hours=("seconds", lambda seconds: seconds.sum() / 3600),
         peak_rss_mb=("peak_rss_mb", "max"),
-        shortened=("shortened", lambda texts: "; ".join(dict.fromkeys(texts.dropna()))),
+        shortened=("shortened", lambda texts: each_once(texts.dropna())),
     )
     return table.reset_index()
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from sdcd.runs.summaries import SETTING, half_width, pair_methods, tidy
+from sdcd.runs.summaries import SETTING, each_once, half_width, pair_methods, tidy
 
 MEANS = ("shd", "shd_cpdag", "aid", "average_precision", "seconds")
 """What is averaged beside the ranks."""
@@ -64,7 +64,7 @@ def standings(runs: pd.DataFrame) -> pd.DataFrame:
                     "rank": rank,
                     "rank_low": np.clip(rank - half, 1, cell["method"].nunique()),
                     "rank_high": np.clip(rank + half, 1, cell["method"].nunique()),
-                    "shortened": "; ".join(filter(None, dict.fromkeys(of_method["shortened"]))),
+                    "shortened": each_once(of_method["shortened"]),
                 }
             )
         table = pd.DataFrame(rows)

@@ -4,6 +4,8 @@ A *cell* is a setting and a method: the runs that share :data:`CELL` and differ 
 of ours and the published ones have the same columns, so every function here takes either.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 from scipy import stats
@@ -79,7 +81,8 @@ def summarise(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
         columns :data:`CELL` and
 
         - ``mean``, ``sd``: over the finished runs; ``sd`` has ddof 1 and is NaN for one run;
-        - ``n``: finished runs that have the metric; ``n_runs``: runs tried;
+        - ``n``: finished runs that have the metric; ``n_runs``: runs tried; ``n_failed``: those
+          that did not finish;
         - ``status``: ``ok`` if any run finished, ``unavailable`` if the method could be run nowhere
           (all its runs have that status), else ``failed`` (shown as NA). A cell without runs has
           no row (shown as NT);
@@ -106,8 +109,8 @@ def summarise(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
             n_ok=("_ok", "sum"),
             n_runs=("_ok", "size"),
             n_unavailable=("_unavailable", "sum"),
-            reason=("_failure", _each_once),
-            shortened=("shortened", _each_once),
+            reason=("_failure", each_once),
+            shortened=("shortened", each_once),
         )
         .reset_index()
     )
@@ -116,9 +119,10 @@ def summarise(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
         ["ok", "unavailable"],
         "failed",
     )
+    cells["n_failed"] = cells["n_runs"] - cells["n_ok"]
     cells["_rank"] = cells["method"].map(order)
     cells = cells.sort_values(["_rank", *SETTING], ignore_index=True, kind="stable")
-    columns = [*CELL, "mean", "sd", "n", "n_runs", "status", "reason", "shortened"]
+    columns = [*CELL, "mean", "sd", "n", "n_runs", "n_failed", "status", "reason", "shortened"]
     return cells[columns]
 
 
@@ -191,5 +195,15 @@ def _finished(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
     return runs[(runs["status"] == "ok") & runs[metric].notna()]
 
 
-def _each_once(texts: pd.Series) -> str:
-    return "; ".join(dict.fromkeys(text for text in texts if text))
+def each_once(texts: Iterable[str]) -> str:
+    """Texts in their order, each once and none empty, with ``; `` between them."""
+    return "; ".join(dict.fromkeys(filter(None, texts)))
+
+
+def shortened_by_method(table: pd.DataFrame) -> list[str]:
+    """What was shortened, as ``SCORE: max_rows = 2,000 instead of 10,000``.
+
+    ``table`` has the columns ``method`` and ``shortened`` (text).
+    """
+    groups = table[table["shortened"] != ""].groupby("shortened", sort=False)["method"]
+    return [f"{', '.join(dict.fromkeys(methods))}: {what}" for what, methods in groups]

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from sdcd.runs.standings import standings
+from sdcd.runs.summaries import shortened_by_method
 from sdcd.tables.layout import Layout
 
 COLUMNS = {
@@ -31,7 +32,7 @@ def make(runs: pd.DataFrame, *, caption: str) -> tuple[pd.DataFrame, Layout]:
 def layout(table: pd.DataFrame, caption: str) -> Layout:
     """What :func:`sdcd.runs.standings.standings` returns, a row for each method."""
     headings = ["n", "rank", "behind", *(heading for heading, _ in COLUMNS.values())]
-    rows, best, notes, firsts = [], set(), {}, {}
+    rows, best, firsts = [], set(), {}
     for index, row in enumerate(table.to_dict("records")):
         leaders = firsts.setdefault(_kind(row), [])
         entries = [str(row["n"]) + (f", {row['n_failed']} failed" if row["n_failed"] else "")]
@@ -42,8 +43,6 @@ def layout(table: pd.DataFrame, caption: str) -> Layout:
         if row["leads"]:
             best.add((index, RANK))
             leaders.append(row["method"])
-        if row["shortened"]:
-            notes.setdefault(row["shortened"], []).append(row["method"])
     counts = ", ".join(str(n) for n in sorted(set(table["n_datasets"]))) or "0"
     texts = [
         f"{counts} data sets of each kind; n: on how many of them a method finished. Rank: mean "
@@ -60,7 +59,7 @@ def layout(table: pd.DataFrame, caption: str) -> Layout:
     if firsts:
         lines = (f"{kind}: {', '.join(who) or 'nobody'}" for kind, who in firsts.items())
         texts.insert(0, f"First, and who cannot be told from it. {'; '.join(lines)}.")
-    texts += [f"Shortened: {', '.join(dict.fromkeys(who))}: {what}." for what, who in notes.items()]
+    texts += [f"Shortened: {text}." for text in shortened_by_method(table)]
     return Layout(caption, ["data", "method"], headings, rows, texts, frozenset(best))
 
 

@@ -4,6 +4,7 @@ import math
 
 import pandas as pd
 
+from sdcd.runs.summaries import each_once, shortened_by_method
 from sdcd.tables.layout import Layout
 
 SETTING = ("d", "s", "fraction")
@@ -53,7 +54,7 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
         shd=("shd", "mean"),
         n_edges=("n_edges", "mean"),
         average_precision=("average_precision", "mean"),
-        shortened=("shortened", lambda texts: "; ".join(dict.fromkeys(filter(None, texts)))),
+        shortened=("shortened", each_once),
     ).astype({"average_precision": float})
     cells["best_shd"] = table[table["point"] == "best"].groupby(keys)["shd"].mean()
     grid = table[table["point"] == "grid"].groupby([*keys, "threshold"])["shd"].mean()
@@ -92,9 +93,7 @@ def layout(cells: pd.DataFrame, caption: str) -> Layout:
             f"{', '.join(extra)}: held-out pruning, whose weights rank the edges that stay above "
             "all others."
         )
-    shortened = cells[cells["shortened"] != ""]
-    for text, group in shortened.groupby("shortened", sort=False):
-        notes.append(f"* shortened: {', '.join(dict.fromkeys(group['method']))}: {text}.")
+    notes += [f"* shortened: {text}." for text in shortened_by_method(cells)]
     return Layout(caption, ["data", "method"], HEADINGS, rows, notes, frozenset(best))
 
 

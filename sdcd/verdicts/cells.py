@@ -84,7 +84,7 @@ def _describe(name, printed, ours, log) -> dict:
         row["ours_n"] = len(finished)
         row["ours_failed"] = int((tried["status"] != "ok").sum())
         if not len(tried):
-            row["shortened"] = "; ".join(dict.fromkeys(text for text in ours["shortened"] if text))
+            row["shortened"] = summaries.each_once(ours["shortened"])
     return row
 
 
@@ -236,7 +236,7 @@ def _judge_shortened(printed, ours, twins, log) -> dict:
     """No run counts: the difference is shown where there is one, without a verdict."""
     finished = _finished(ours)
     if not (ours["shortened"] != "").any():
-        return _untested("not run", f"Could not be run here: {_reasons(ours)}")
+        return _untested("not run", f"Could not be run here: {summaries.each_once(ours['reason'])}")
     if not len(finished) or printed["status"] == "failed":
         return _untested("not run", "All our runs were shortened.")
     shown = _compare(printed, finished, twins, log)
@@ -245,13 +245,10 @@ def _judge_shortened(printed, ours, twins, log) -> dict:
     return _untested("not run", note) | {name: shown[name] for name in kept}
 
 
-def _reasons(runs: pd.DataFrame) -> str:
-    return "; ".join(dict.fromkeys(text for text in runs["reason"] if text))
-
-
 def _judge_failure(tried, finished) -> dict:
     if not len(finished):
-        return _untested("reproduced", f"Failed in the paper and here: {_reasons(tried)}")
+        reasons = summaries.each_once(tried["reason"])
+        return _untested("reproduced", f"Failed in the paper and here: {reasons}")
     if len(finished) == len(tried):
         return _untested("not reproduced", "NA in the paper; all our runs finished.")
     return _untested(
