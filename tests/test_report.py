@@ -215,12 +215,13 @@ def test_steps_after_a_method_have_parts_of_the_report_and_without_them_there_is
     path = results / "runs/ablation_stage1.csv"
     runs = pd.read_csv(path)
     pruned = runs[(runs["method"] == "SDCD") & (runs["status"] == "ok")]
-    pruned = pruned.assign(method=name, shd=pruned["shd"] / 2)
+    pruned = pruned.assign(method=name, shd=pruned["shd"] / 2, shortened="40 <epochs>")
     pd.concat([runs, pruned]).to_csv(path, index=False)
     text = report.page(results)
     assert f'<section id="{part}">' in text and f'<a href="#{part}">' in text
     assert f"{title}, not in the paper" in text
     assert text.count("<strong>Not in the paper.</strong>") == 1
+    assert f"<li>Shortened: {name}: 40 &lt;epochs&gt;.</li>" in text
 
 
 def test_a_method_that_is_unavailable_is_not_counted_as_failed(results):

@@ -244,6 +244,7 @@ class Section:
     leads_sentence: str
     tables: list[tuple[str, Table]]
     chosen_on: bool
+    shortened: list[str]
 
 
 def section(runs: pd.DataFrame, step: Step = PRUNING) -> Section | None:
@@ -255,6 +256,9 @@ def section(runs: pd.DataFrame, step: Step = PRUNING) -> Section | None:
     if not len(table):
         return None
     lead, sentence = _leads(runs, step)
+    compared = [
+        group[group["method"].isin((name, base))] for _, name, base, group in _with_step(runs, step)
+    ]
     return Section(
         " and ".join(dict.fromkeys(table["method"])),
         _answers(table),
@@ -266,6 +270,7 @@ def section(runs: pd.DataFrame, step: Step = PRUNING) -> Section | None:
             for experiment, group in table.groupby("experiment", sort=False)
         ],
         any(_chosen_on(row) for row in table.to_dict("records")),
+        summaries.shortened_by_method(pd.concat(compared)),
     )
 
 
