@@ -202,10 +202,6 @@ class Plan:
         """The data sets of all experiments, each once, in order of their keys."""
         return sorted({key for of in self.experiments.values() for key, _ in of.fits()})
 
-    def to_json(self) -> str:
-        """Everything about the plan on one line."""
-        return json.dumps(asdict(self), separators=(",", ":"))
-
     def derived(self) -> dict[str, Experiment]:
         """The tables of :data:`DERIVED` that this scale has, each with the fits it is made from.
 

@@ -12,7 +12,7 @@ from sdcd.runs.table import RUN_COLUMNS, read_runs
 
 
 def read_plan(results: str | Path) -> Mapping[str, object]:
-    """What ``plan.json`` says was run (:meth:`sdcd.experiments.plan.Plan.to_json`), or {}."""
+    """What ``plan.json`` says was run (a :class:`sdcd.experiments.plan.Plan`), or {}."""
     path = Path(results) / "plan.json"
     plan = read_json(path) if path.exists() else {}
     types = {"scale": str, "n_observational": int, "n_per_intervention": int}
