@@ -454,6 +454,12 @@ class TestClaims:
         assert claims.loc["cost-exp", "estimate"] == pytest.approx(3)
         assert claims.loc["cost-log", "verdict"] == "not reproduced"
 
+    def test_times_at_small_d_decide_nothing(self):
+        costs = pd.DataFrame({"constraint": "h_exp", "d": [20, 40, 80, 200, 400], "seconds": 1.0})
+        claim = claims_of(verdicts.judge({"constraint_costs": costs})).loc["cost-exp"]
+        assert claim["verdict"] == "not run"
+        assert claim["note"] == "An exponent needs three values of d from 200 on."
+
     def test_a_malformed_file_is_refused(self, tmp_path, monkeypatch):
         bad = Path(claims_module.__file__).with_name("claims.csv").read_text(encoding="utf-8")
         tmp_path.joinpath("claims.csv").write_text(bad.replace(",lower,", ",less,", 1))
