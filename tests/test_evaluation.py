@@ -319,6 +319,30 @@ def test_rows_that_an_earlier_fit_held_out_go_with_it(files, tmp_path, capsys):
     assert not parts & set(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("standardise", ["auto", "no"])
+def test_the_scale_is_that_of_the_rows_that_are_fitted(
+    own_table, tmp_path, monkeypatch, standardise
+):
+    folder, fit = own_table
+    seen = []
+
+    def looks(path, *_, **__):
+        seen.append(read_dataset(path).X)
+        raise InputError
+
+    monkeypatch.setattr("sdcd.fits.run.run_fit", looks)
+    how = ["-o", f"{tmp_path}/f.npz", "--hold-out-targets", "a", "--standardise", standardise]
+    assert main([*fit[:-2], *how]) == 2
+    table = pd.read_csv(folder / "t.csv")
+    raw = table.loc[table["guide"] != "a", list("abce")]
+    assert len(seen[0]) < len(raw)
+    if standardise == "auto":
+        assert seen[0].mean(axis=0) == pytest.approx(np.zeros(4), abs=1e-6)
+        assert seen[0].std(axis=0, ddof=1) == pytest.approx(np.ones(4), rel=1e-6)
+    else:
+        assert seen[0].std(axis=0) == pytest.approx(raw.std().to_numpy(), rel=0.1)
+
+
 def test_rows_held_out_are_those_of_the_fit_that_is_there(files, tmp_path, monkeypatch):
     fit = ["fit", f"{files}/data.npz", "--method", "mean-difference", "--no-picture"]
     fit += ["-o", f"{tmp_path}/f.npz", "--hold-out-targets"]

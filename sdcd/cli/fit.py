@@ -142,6 +142,7 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
 
 def _fit_alone(options: argparse.Namespace, outputs: Outputs) -> int:
     from sdcd.cli import EXIT_FAILED_FIT
+    from sdcd.data.checks import scale_of, scaled
     from sdcd.data.dataset import write_dataset
     from sdcd.data.knowledge import read_knowledge
     from sdcd.data.own_data import suffix_of
@@ -189,11 +190,19 @@ def _fit_alone(options: argparse.Namespace, outputs: Outputs) -> int:
         for path, part in zip(parts, (held_out, kept) if parts else (), strict=True):
             X = (part.X * read.sd + read.mean).astype(part.X.dtype)
             write_dataset(Path(folder) / path.name, replace(part, X=X))
-        data = source
-        if suffix_of(source) != ".npz" or options.standardise == "yes" or parts:
+        data, mean, sd = source, read.mean, read.sd
+        is_npz = suffix_of(source) == ".npz"
+        standardised = options.standardise == "yes" or (
+            options.standardise == "auto" and not is_npz
+        )
+        if parts and standardised:
+            # Nothing of what is held out counts, its scale neither.
+            own_mean, own_sd = scale_of(kept.X)
+            kept = replace(kept, X=scaled(kept.X, own_mean, own_sd))
+            mean, sd = mean + own_mean * sd, own_sd * sd
+        if not is_npz or standardised or parts:
             data = Path(folder) / "data.npz"
             write_dataset(data, kept)
-        mean, sd = read.mean, read.sd
         del read, kept, held_out
         record = run_fit(
             data,
