@@ -243,6 +243,18 @@ def test_a_fit_that_somebody_killed_is_no_result(tmp_path, data, cores):
     assert not list((tmp_path / "r").iterdir())
 
 
+def test_what_was_written_before_a_part_was_killed_is_said(tmp_path, data, capsys, monkeypatch):
+    def killed(*_, **__):
+        raise FitKilled("killed by SIGKILL")
+
+    monkeypatch.setattr("sdcd.fits.resamples.run_fits", killed)
+    out = tmp_path / "fit.npz"
+    assert main(["fit", str(data), "--method", "coin", "--resamples", "2", "-o", str(out)]) == 4
+    there = f"{out}, {out.with_suffix('.json')}"
+    line = f"sdcd: error: killed by SIGKILL (outputs written before that: {there})\n"
+    assert capsys.readouterr().err.endswith(line)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_fits_end_with_their_caller(tmp_path, data, number):
     caller = textwrap.dedent(f"""

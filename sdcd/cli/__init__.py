@@ -1,9 +1,9 @@
 """The ``sdcd`` command: :func:`main`, and one module for each command or group of them.
 
 Exit codes: 0 success; 2 wrong input, said in one line on standard error, nothing written; 3 the fit
-failed, its record is kept; 4 the system would not (a full disk, no permission, no memory), in one
-line that says which outputs are there, or the fit's process was killed by somebody else, nothing
-written; 129, 130 and 143 interrupted, nothing written.
+failed, its record is kept; 4 the system would not (a full disk, no permission, no memory), or the
+fit's process was killed by somebody else, in one line that says which outputs are there; 129, 130
+and 143 interrupted: a fit that was complete stays.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _last_words(f"error: {error}")
         return EXIT_INPUT
     except FitKilled as error:
-        _last_words(f"error: {error}")
+        _last_words(f"error: {error}{outputs.in_words()}")
         return EXIT_SYSTEM
     except KeyboardInterrupt:
         return _interrupted()

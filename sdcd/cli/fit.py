@@ -76,8 +76,8 @@ def add(command) -> None:
           fit.resamples/   the fits; a command that was stopped goes on from them
 
         exit code: 0 done; 2 wrong input, nothing written; 3 the fit failed: fit.json says why;
-        4 a system error such as a full disk (the message lists what was written), or the fit's
-        process was killed from outside, nothing written.
+        4 a system error such as a full disk, or the fit's process was killed from outside (the
+        message lists what was written).
         """,
     )
     add = parser.add_argument
