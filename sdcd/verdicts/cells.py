@@ -44,9 +44,9 @@ def _judge_table(name: str, runs: pd.DataFrame | None) -> pd.DataFrame:
     for printed in table.to_dict("records"):
         key = tuple(printed[column] for column in cell)
         log = logged.loc[key] if key in logged.index else None
-        row = _describe(name, printed, our_groups.get(key), log)
-        row.update(_judge_cell(printed, our_groups.get(key), pair_groups.get(key), log))
-        rows.append(row)
+        described = _describe(name, printed, our_groups.get(key), log)
+        judged = _judge_cell(printed, our_groups.get(key), pair_groups.get(key), log)
+        rows.append({**_SHOWN, **_WORKING, **described, **judged})
     return _decide(pd.DataFrame(rows))
 
 
@@ -270,10 +270,6 @@ def _seeds(estimate, margin) -> float:
 
 def _decide(cells: pd.DataFrame) -> pd.DataFrame:
     """Adjust the p values of a table for multiplicity and decide the tested cells."""
-    for column, default in _WORKING.items():
-        if column not in cells:
-            cells[column] = default
-        cells[column] = cells[column].where(cells[column].notna(), default)
     for column in ("p_support", "p_refute", "p_half"):
         cells[column] = statistics.benjamini_hochberg(cells[column].to_numpy(dtype=float))
     for index in cells.index[cells["verdict"] == ""]:
@@ -293,18 +289,20 @@ def _decide(cells: pd.DataFrame) -> pd.DataFrame:
             "inconclusive" if half == "reproduced" and row["mostly_failed"] else half
         )
         cells.loc[index, "note"] = " ".join(filter(None, notes))
-    settled = (cells["verdict"] != "inconclusive") | (cells["mostly_failed"].astype(bool))
+    settled = (cells["verdict"] != "inconclusive") | cells["mostly_failed"]
     cells.loc[settled, "seeds_needed"] = np.nan
     cells["threshold"] = cells["margin"]
-    working = set(_WORKING) - {*_SHOWN}
-    return cells.drop(columns=[column for column in cells if column in working])
+    return cells.drop(columns=list(_WORKING))
 
 
-_SHOWN = ("p_support", "p_refute", "estimate", "low", "high", "effect_size", "seeds_needed")
+_SHOWN = dict.fromkeys(
+    ("p_support", "p_refute", "estimate", "low", "high", "effect_size", "seeds_needed"), np.nan
+)
+"""What a cell's test finds, as it is where a cell has no test."""
 
 _WORKING = {
-    **dict.fromkeys((*_SHOWN, "p_half", "margin"), np.nan),
+    **dict.fromkeys(("p_half", "margin"), np.nan),
     **dict.fromkeys(("beyond", "beyond_half", "mostly_failed"), False),
     "stuck": "",
 }
-"""What :func:`_decide` needs of every cell, with its value where a cell has no test."""
+"""The same for what :func:`_decide` needs and does not return."""
