@@ -10,6 +10,10 @@ from scipy import stats
 ALPHA = 0.05
 """Level of every test, after the correction for multiplicity."""
 
+SETTLED = ALPHA / 5
+"""One-sided level at which it is told how many observations would settle a question: well below
+:data:`ALPHA`, as a test may be two-sided, and its p value is adjusted for the number of tests."""
+
 MOST_SEEDS = 1000
 """Numbers of seeds above this are given as this number."""
 
@@ -78,15 +82,15 @@ class Estimate:
         half = stats.t.ppf(0.5 + confidence / 2, self.freedom) * self.error
         return float(self.value - half), float(self.value + half)
 
-    def seeds_to_settle(self, bound: float, alpha: float = ALPHA) -> int:
+    def seeds_to_settle(self, bound: float) -> int:
         """How many of our observations would show on which side of ``bound`` the true value lies.
 
-        At level ``alpha``, one-sided, if it lies where the estimate is and the standard
+        At level :data:`SETTLED`, if it lies where the estimate is and the standard
         deviation stays as it is. At most :data:`MOST_SEEDS`.
         """
         if math.isnan(self.sd):
             return max(self.n + 1, 3)
-        numbers, quantiles = _quantiles(alpha)
+        numbers, quantiles = _quantiles()
         error = np.sqrt(self.sd**2 / numbers + self.other_error**2)
         enough = abs(self.value - bound) > quantiles * error
         return int(numbers[enough][0]) if enough.any() else MOST_SEEDS
@@ -101,10 +105,10 @@ def of_each_kind(total: int, kinds: int) -> int:
 
 
 @cache
-def _quantiles(alpha: float) -> tuple[np.ndarray, np.ndarray]:
+def _quantiles() -> tuple[np.ndarray, np.ndarray]:
     """Numbers of observations, and Student's upper quantile for each."""
     numbers = np.arange(2, MOST_SEEDS + 1)
-    return numbers, stats.t.ppf(1 - alpha, numbers - 1)
+    return numbers, stats.t.ppf(1 - SETTLED, numbers - 1)
 
 
 def of_sample(values: np.ndarray) -> Estimate:
@@ -194,11 +198,11 @@ class PartlyPaired(Estimate):
 
     spreads: Spreads | None = None
 
-    def seeds_to_settle(self, bound: float, alpha: float = ALPHA) -> int:
+    def seeds_to_settle(self, bound: float) -> int:
         """As for an :class:`Estimate`, where every further observation has no twin."""
         unpaired = np.arange(1, MOST_SEEDS)
         error, freedom = self.spreads.error(unpaired)
-        enough = abs(self.value - bound) > stats.t.ppf(1 - alpha, freedom) * error
+        enough = abs(self.value - bound) > stats.t.ppf(1 - SETTLED, freedom) * error
         return int(self.spreads.pairs + unpaired[enough][0]) if enough.any() else MOST_SEEDS
 
 

@@ -224,7 +224,7 @@ def _compare(printed, finished, twins, log) -> dict:
         "beyond": abs(estimate.value) >= margin,
         "beyond_half": abs(estimate.value) >= half,
         "seeds_needed": math.nan if stuck else seeds,
-        "stuck": f"Even {seeds:,} data sets of ours would not settle it." if stuck else "",
+        "stuck": f"Even {seeds:,} data sets of ours would hardly settle it." if stuck else "",
     }
 
 

@@ -277,8 +277,7 @@ def judged(estimate: Estimate, margin: float, kind: str, shift: float, ratio: bo
     else:
         support, refute = estimate.p_within(margin), estimate.p_outside(margin)
         bound = math.copysign(margin, estimate.value)
-    # A level well below ALPHA: p values are still to be adjusted for the number of claims.
-    seeds = max(estimate.seeds_to_settle(bound, ALPHA / 5), estimate.n + 1)
+    seeds = max(estimate.seeds_to_settle(bound), estimate.n + 1)
     shown = [x + shift for x in (estimate.value, *estimate.interval())]
     if ratio:
         shown = [math.inf if x > 700 else math.exp(x) for x in shown]

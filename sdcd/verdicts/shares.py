@@ -13,7 +13,7 @@ from scipy import stats
 
 from sdcd import statistics
 from sdcd.runs import summaries
-from sdcd.statistics import ALPHA, Estimate
+from sdcd.statistics import SETTLED, Estimate
 from sdcd.verdicts.evidence import Book, Data, Outcome, with_failures
 
 Graph = tuple[int, int, str]
@@ -148,8 +148,8 @@ def _not_below_coins(p: float, n: int) -> float:
 
 def _seeds_of_share(estimate: Estimate, n: int, graphs: int) -> float:
     """Data sets for each kind of graph, so that all together settle on which side a share is."""
-    level = ALPHA / 5
-    total = max(estimate.seeds_to_settle(0.0, level), n + 1, math.ceil(-math.log2(level)))
+    fewest = math.ceil(-math.log2(SETTLED))
+    total = max(estimate.seeds_to_settle(0.0), n + 1, fewest)
     return statistics.of_each_kind(total, graphs)
 
 
