@@ -93,8 +93,12 @@ def test_the_named_perturbations_are_held_out_with_their_share_of_the_rest():
     rows, variables = hold_out(intervened, [3, 0])
     assert variables.tolist() == [0, 3] and rows[intervened[:, [0, 3]].any(axis=1)].all()
     assert rows.sum() == 80 + round(2 / 3 * 400) and not rows[intervened[:, 1]].any()
-    with pytest.raises(InputError, match="all 3 perturbed variables, expected one to be left"):
-        hold_out(intervened, [0, 1, 3])
+    # What is perturbed together with those alone is not left either.
+    together = intervened.copy()
+    together[:, 0] |= together[:, 1]
+    for mask, which in ((intervened, [0, 1, 3]), (together, [0, 3])):
+        with pytest.raises(InputError, match="all perturbed rows would be held out, expected some"):
+            hold_out(mask, which)
 
 
 @pytest.fixture(scope="module")

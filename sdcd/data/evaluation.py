@@ -251,11 +251,11 @@ def hold_out(
     else:
         variables = np.unique(np.asarray(which, dtype=np.int64))
         share = np.isin(perturbed, variables).mean()
-        if share == 1:
-            raise InputError(
-                f"all {len(perturbed)} perturbed variables, expected one to be left for the fit"
-            )
     rows = intervened[:, variables].any(axis=1)
+    if not intervened[~rows].any():
+        raise InputError(
+            "all perturbed rows would be held out, expected some to be left for the fit"
+        )
     control = np.flatnonzero(~intervened.any(axis=1))
     rows[rng.choice(control, size=round(share * len(control)), replace=False)] = True
     return rows, variables
