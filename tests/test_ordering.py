@@ -166,6 +166,9 @@ def test_where_the_data_do_not_determine_the_order_the_start_is_pruned_and_the_r
     edges = start != 0
     for name in ("gain", "gain_se", "reversal", "reversal_se"):
         assert np.array_equal(np.isfinite(getattr(result, name)), edges)
+    few = replace(result, undetermined=1)
+    assert "more than half of the edges found can be turned round" in warning(few)
+    assert "1 of 4 edges can be turned round" in warning(replace(few, from_start=False))
     # Without a graph to fall back on it is only said.
     assert not learn(X, order=np.array([3, 2, 1, 0]), settings=rules).determined
     told = learn(chain(), start=np.eye(4, k=-1, dtype=np.int8), settings=rules)

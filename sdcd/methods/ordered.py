@@ -183,7 +183,11 @@ def warning(result: Ordered) -> str:
     """What is said where the data do not determine the order."""
     edges = int(np.count_nonzero(result.adjacency))
     kept = "the start's graph, pruned" if result.from_start else "the graph found"
-    reason = f"{result.undetermined} of {edges} edges can be turned round at no loss on unseen rows"
+    which = f"{result.undetermined} of {edges} edges"
+    if result.from_start:
+        # Those counted are of the graph that is kept; it was the other one that was judged.
+        which = "more than half of the edges found"
+    reason = f"{which} can be turned round at no loss on unseen rows"
     if not result.ended:
         reason = "the search found better orders without end, as it does with too few rows"
     return (
