@@ -82,6 +82,9 @@ def test_widths_follow_weights():
     thin, thick = sorted(line.get_linewidth() for line in lines)
     assert thick == pytest.approx(3.2) and thin == pytest.approx(0.6 + 0.25 * 2.6)
     assert "Width of an edge: its weight, here 0.25 to 1." in texts
+    # A required edge may have no weight at all.
+    _, _, lines, _ = content(figure(weights > 0, np.where(weights == 1, 1, 0)))
+    assert min(line.get_linewidth() for line in lines) == pytest.approx(0.6)
 
 
 def test_undirected_edges_and_cycles():

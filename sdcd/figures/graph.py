@@ -371,7 +371,8 @@ def _draw_node(axes, place, width, label) -> None:
 
 def _draw_edge(axes, edge: _Edge, points: np.ndarray, widest: float) -> None:
     low, high = _WIDTH_POINTS
-    line = low + (high - low) * (0.3 if not edge.weight or not widest else edge.weight / widest)
+    share = 0.3 if edge.weight is None or not widest else edge.weight / widest
+    line = low + (high - low) * share
     ending = points[-1]
     if edge.directed:
         # The head lies between the end of the line and the outline of the node.
