@@ -98,6 +98,17 @@ def test_fits_by_other_code_are_told_and_made_again_if_asked(plan, filled, tmp_p
     ]
 
 
+def test_fits_that_were_impossible_where_they_were_tried_are_made_again_if_asked(
+    plan, filled, tmp_path
+):
+    table = ledger.read(filled)
+    table.loc[1, "status"] = "unavailable"
+    ledger.add(tmp_path, table.to_dict("records"))
+    assert [name for _, _, name in missing(plan, tmp_path)] == ["GIES", "GIES"]
+    again = [key.seed for _, key, name in missing(plan, tmp_path, stale=True) if name != "GIES"]
+    assert again == [4]
+
+
 def test_adding_keeps_the_digits_that_are_there_and_the_order(filled, tmp_path):
     rows = ledger.read(filled).to_dict("records")
     # The default reader of pandas is one unit in the last place off here.

@@ -107,6 +107,8 @@ class TestSummarise:
         runs.loc[1, "seed"] = "one"
         with pytest.raises(InputError, match="row 2, column 'seed' is 'one'"):
             summaries.summarise(runs)
+        with pytest.raises(InputError, match="row 2, column 'fraction' is 'half', expected a numb"):
+            summaries.summarise(runs.assign(seed=[0, 1], fraction=[None, "half"]))
         with pytest.raises(InputError, match="unknown metric 'SHD'"):
             summaries.summarise(runs, "SHD")
 

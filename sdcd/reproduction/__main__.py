@@ -28,7 +28,9 @@ def main() -> int:
     runs = commands.add_parser("run", help="make the fits that the ledger lacks")
     runs.add_argument("--hours", type=float, default=math.inf, help="start no fit after so many")
     runs.add_argument("--methods", nargs="*", default=[], help="only these")
-    runs.add_argument("--stale", action="store_true", help="also those made by other code")
+    runs.add_argument(
+        "--stale", action="store_true", help="also those made by other code, or impossible before"
+    )
     commands.add_parser("missing", help="what the ledger lacks, and what it would cost")
     adopts = commands.add_parser("adopt", help="add the fits that the workflow has made")
     adopts.add_argument("results", type=Path, help="the folder of that --scale, as results/weekend")

@@ -38,7 +38,8 @@ def missing(
     folder : path
         Where the ledger lies.
     stale : bool, default False
-        Whether fits by other code than today's count as missing.
+        Whether fits by other code than today's count as missing, and those that were impossible
+        where they were tried.
 
     Returns
     -------
@@ -47,8 +48,8 @@ def missing(
     """
     table = ledger.read(folder)
     have = {
-        (row.dataset, row.method, row.settings): row.fingerprint
-        for row in table[[*ledger.KEY, "fingerprint"]].itertuples()
+        (row.dataset, row.method, row.settings): (row.fingerprint, row.status)
+        for row in table[[*ledger.KEY, "fingerprint", "status"]].itertuples()
     }
     now = {
         name: fit_fingerprint(methods()[name], planned.settings)
@@ -57,8 +58,11 @@ def missing(
     found = []
     for key, name in _fits(plan):
         method = plan.methods[name]
-        made_by = have.get((key.name, name, ledger.settings_text(method.settings)))
-        if made_by is None or (stale and made_by != now[name]):
+        made_by, status = have.get(
+            (key.name, name, ledger.settings_text(method.settings)), (None, None)
+        )
+        again = stale and (made_by != now[name] or status == "unavailable")
+        if made_by is None or again:
             cost = expected_seconds(name, key.d, plan.n_rows(key), method.time_limit_s)
             found.append((math.inf if cost is None else cost, key, name))
     # A cell's second data set is worth half of its first, the third a third of it.

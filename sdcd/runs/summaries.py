@@ -43,15 +43,9 @@ def tidy(runs: pd.DataFrame) -> pd.DataFrame:
         raise InputError(f"runs: column {missing[0]!r} is missing (found: {', '.join(runs)})")
     runs = runs.reset_index(drop=True).copy()
     for column in ("d", "s", "seed"):
-        numbers = pd.to_numeric(runs[column], errors="coerce")
-        if numbers.isna().any():
-            row = int(numbers.isna().idxmax())
-            raise InputError(
-                f"runs: row {row + 1}, column {column!r} is {runs[column][row]!r}, "
-                "expected an integer"
-            )
-        runs[column] = numbers.astype(int)
-    runs["fraction"] = pd.to_numeric(runs["fraction"]).astype(float).fillna(0.0)
+        runs[column] = _numbers(runs, column, "an integer").astype(int)
+    runs["fraction"] = runs["fraction"].astype(object).where(runs["fraction"].notna(), 0.0)
+    runs["fraction"] = _numbers(runs, "fraction", "a number").astype(float)
     for column in ("mechanism", "reason", "shortened"):
         runs[column] = runs[column].astype(object).where(runs[column].notna(), "").astype(str)
     twice = runs.duplicated([*CELL, "seed"])
@@ -62,6 +56,16 @@ def tidy(runs: pd.DataFrame) -> pd.DataFrame:
             f"fraction={first['fraction']:g}, seed={first['seed']} occurs more than once"
         )
     return runs
+
+
+def _numbers(runs: pd.DataFrame, column: str, expected: str) -> pd.Series:
+    numbers = pd.to_numeric(runs[column], errors="coerce")
+    if numbers.isna().any():
+        row = int(numbers.isna().idxmax())
+        raise InputError(
+            f"runs: row {row + 1}, column {column!r} is {runs[column][row]!r}, expected {expected}"
+        )
+    return numbers
 
 
 def summarise(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
