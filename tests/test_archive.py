@@ -15,6 +15,7 @@ from sdcd.cli import main
 from sdcd.errors import InputError
 from sdcd.files import write_json, write_npz
 from sdcd.published import published_runs
+from sdcd.report import archive
 from sdcd.report.archive import FORMAT, export, import_archive
 from sdcd.report.overview import fit_names
 
@@ -190,6 +191,20 @@ def test_a_damaged_archive_is_said_to_be_one(results, tmp_path, kind):
     with pytest.raises(InputError, match="no such file"):
         import_archive(archive, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_files_that_change_meanwhile_are_not_packed(results, tmp_path, monkeypatch):
+    name = f"fits/{fit_names(published_runs('ablation_stage1'))[0]}.json"
+    writer = archive._writer
+
+    def later(*arguments):
+        write_json(results / name, {"status": "ok", "seconds": 2.0})
+        return writer(*arguments)
+
+    monkeypatch.setattr(archive, "_writer", later)
+    with pytest.raises(InputError, match=f"{name}: was written during the export; export again"):
+        export(results, tmp_path / "a.zip")
+    assert not (tmp_path / "a.zip").exists()
 
 
 def test_a_folder_in_use_is_left_alone(results, tmp_path):

@@ -26,10 +26,10 @@ def say(text: str) -> None:
         raise StandardOutputError(error.strerror or str(error)) from None
 
 
-def note(text: str) -> None:
+def note(text: str, end: str = "\n") -> None:
     """Print on standard error, now; nobody may be reading."""
     with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+        print(text, end=end, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -121,12 +121,11 @@ class _Progress:
                 note(f"resamples: {done} of {count} are there already")
             return
         self.open = sys.stderr.isatty()
-        print(
-            f"\rresamples: {done}/{count}" if self.open else f"resamples: {done}/{count}",
-            end="" if self.open else "\n",
-            file=sys.stderr,
-            flush=True,
-        )
+        text = f"resamples: {done}/{count}"
+        if self.open:
+            note(f"\r{text}", end="")
+        else:
+            note(text)
 
     def end(self) -> None:
         """The line is done."""

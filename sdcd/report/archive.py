@@ -80,7 +80,8 @@ def export(results: str | Path, out: str | Path, *, graphs: bool = False) -> lis
     Raises
     ------
     InputError
-        If there are no runs, or the name of ``out`` says no kind of archive.
+        If there are no runs, the name of ``out`` says no kind of archive, or a file changes
+        meanwhile.
     """
     results, out = Path(results), Path(out)
     kind = _kind(out)
@@ -108,7 +109,10 @@ def export(results: str | Path, out: str | Path, *, graphs: bool = False) -> lis
     ):
         add("manifest.json", manifest)
         for name in names:
-            add(name, (results / name).read_bytes())
+            content = (results / name).read_bytes()
+            if hashlib.sha256(content).hexdigest() != contents[name]["sha256"]:
+                raise InputError(f"{results / name}: was written during the export; export again")
+            add(name, content)
     return names
 
 
