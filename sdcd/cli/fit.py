@@ -142,8 +142,6 @@ def _fit(options: argparse.Namespace, outputs: Outputs) -> int:
 
 def _fit_alone(options: argparse.Namespace, outputs: Outputs) -> int:
     from sdcd.cli import EXIT_FAILED_FIT
-    from sdcd.data.checks import scale_of, scaled
-    from sdcd.data.dataset import write_dataset
     from sdcd.data.knowledge import read_knowledge
     from sdcd.data.own_data import suffix_of
     from sdcd.data.required import refuse_required_cycle
@@ -156,53 +154,25 @@ def _fit_alone(options: argparse.Namespace, outputs: Outputs) -> int:
     source, out = Path(options.file), Path(options.out)
     if suffix_of(source) != ".zarr" and source.is_dir():
         raise InputError(f"{source}: is a folder, expected a file (or a .zarr folder)")
-    views = [out.with_suffix(".edges.csv")]
-    if not options.no_picture:
-        views += [out.with_suffix(suffix) for suffix in PICTURES]
-    logs = [options.log] if options.log else []
     files = {"forbid": options.forbid, "require": options.require, "tiers": options.tiers}
     known = [path for path in files.values() if path is not None]
-    views += resample_outputs(out) if options.resamples else []
-    views += [model_path(out)] if options.model is not False else []
-    parts = []
-    if options.hold_out_targets is not None:
-        parts = [out.with_suffix(suffix) for suffix in PARTS]
-        views += parts
-    outputs.expect([out, out.with_suffix(".json"), *views, *logs], [options.file, *known])
-    refuse_input_that_goes(out, [options.file, *known, *logs])
+    parts = [out.with_suffix(end) for end in PARTS] if options.hold_out_targets is not None else []
+    outputs.expect(_may_write(options, out, parts), [options.file, *known])
+    refuse_input_that_goes(out, [options.file, *known, *([options.log] if options.log else [])])
     settings = dict(options.settings or [])
     chosen = method(options.method)
     # Refused at once by a method that cannot; what the files say follows when names are known.
     chosen.parameters({**settings, "knowledge": {"forbid": []} if known else None})
     read = read_described(options, source)
     require_kind(chosen, read.dataset, source)
-    kept, held_out = read.dataset, None
-    if parts:
-        kept, held_out = _without_targets(options, read.dataset)
+    kept, held_out = _without_targets(options, read.dataset) if parts else (read.dataset, None)
     require_resamples(options, kept)
     if known:
         refuse_required_cycle(read.dataset.names, files["require"])
         settings["knowledge"] = read_knowledge(read.dataset.names, **files)
     tell(read, source, f"{options.method} on ")
     with tempfile.TemporaryDirectory(prefix="sdcd-") as folder:
-        # In the units of the file. They go beside the fit when it is there, and not before: those
-        # of an earlier fit are what that one may be evaluated on.
-        for path, part in zip(parts, (held_out, kept) if parts else (), strict=True):
-            X = (part.X * read.sd + read.mean).astype(part.X.dtype)
-            write_dataset(Path(folder) / path.name, replace(part, X=X))
-        data, mean, sd = source, read.mean, read.sd
-        is_npz = suffix_of(source) == ".npz"
-        standardised = options.standardise == "yes" or (
-            options.standardise == "auto" and not is_npz
-        )
-        if parts and standardised:
-            # Nothing of what is held out counts, its scale neither.
-            own_mean, own_sd = scale_of(kept.X)
-            kept = replace(kept, X=scaled(kept.X, own_mean, own_sd))
-            mean, sd = mean + own_mean * sd, own_sd * sd
-        if not is_npz or standardised or parts:
-            data = Path(folder) / "data.npz"
-            write_dataset(data, kept)
+        data, mean, sd = _write_rows(options, read, kept, held_out, Path(folder))
         del read, kept, held_out
         record = run_fit(
             data,
@@ -219,9 +189,9 @@ def _fit_alone(options: argparse.Namespace, outputs: Outputs) -> int:
         )
         # If what follows is interrupted, nothing of an earlier fit lies beside this one.
         remove_views(out)
-        for path in parts:
+        for path, end in zip(parts, PARTS, strict=False):
             with atomic_path(path) as temporary:
-                shutil.copyfile(Path(folder) / path.name, temporary)
+                shutil.copyfile(Path(folder, end[1:]), temporary)
         slopes = None
         # Those that honour what is known beforehand are SDCD and its variants.
         if chosen.knowledge if options.model is None else options.model:
@@ -240,6 +210,46 @@ def _fit_alone(options: argparse.Namespace, outputs: Outputs) -> int:
         note(f"sdcd: warning: {sentence}")
     say("\n".join(map(str, written)))
     return 0
+
+
+def _may_write(options: argparse.Namespace, out: Path, parts: list[Path]) -> list[Path | str]:
+    """Every file that the command can leave."""
+    files = [out, out.with_suffix(".json"), out.with_suffix(".edges.csv")]
+    files += [] if options.no_picture else [out.with_suffix(end) for end in PICTURES]
+    files += resample_outputs(out) if options.resamples else []
+    files += [] if options.model is False else [model_path(out)]
+    return [*files, *parts, *([options.log] if options.log else [])]
+
+
+def _write_rows(options: argparse.Namespace, read, kept, held_out, folder: Path):
+    """The file of the rows to fit; mean and standard deviation of its columns in the input's units.
+
+    Rows held out, and those fitted beside them, are written to the folder too, in the input's
+    units. They go beside the fit when it is there, and not before: those of an earlier fit are what
+    that one may be evaluated on.
+    """
+    from sdcd.data.checks import scale_of, scaled
+    from sdcd.data.dataset import write_dataset
+    from sdcd.data.own_data import suffix_of
+
+    source = Path(options.file)
+    is_npz = suffix_of(source) == ".npz"
+    standardised = options.standardise == "yes" or (options.standardise == "auto" and not is_npz)
+    mean, sd = read.mean, read.sd
+    if held_out is not None:
+        for part, end in zip((held_out, kept), PARTS, strict=True):
+            X = (part.X * sd + mean).astype(part.X.dtype)
+            write_dataset(folder / end[1:], replace(part, X=X))
+        if standardised:
+            # Nothing of what is held out counts, its scale neither.
+            own_mean, own_sd = scale_of(kept.X)
+            kept = replace(kept, X=scaled(kept.X, own_mean, own_sd))
+            mean, sd = mean + own_mean * sd, own_sd * sd
+    elif is_npz and not standardised:
+        return source, mean, sd
+    data = folder / "data.npz"
+    write_dataset(data, kept)
+    return data, mean, sd
 
 
 def _without_targets(options: argparse.Namespace, dataset):
