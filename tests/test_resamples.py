@@ -327,8 +327,11 @@ def test_the_command(tmp_path, data, capsys, monkeypatch):
     [
         (["--resamples", "0"], "argument --resamples: '0', expected a positive integer"),
         (["--resampling", "thirds"], "argument --resampling: invalid choice: 'thirds'"),
-        (["--cores", "2"], "--cores: says how parts are fitted, expected --resamples N too"),
-        (["--resampling", "half"], "--resampling: says how parts are fitted, expected --resamples"),
+        (["--cores", "2"], "--cores: says how resamples are fitted, expected --resamples N too"),
+        (
+            ["--resampling", "half"],
+            "--resampling: says how resamples are fitted, expected --resamples",
+        ),
         (["--resamples", "2", "--method", "nothing"], "unknown method 'nothing'"),
     ],
 )

@@ -15,14 +15,14 @@ MOST = 10_000
 def add_resample_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how often, and how, the rows are drawn again."""
     add = parser.add_argument_group("how sure is an edge").add_argument
-    add("--resamples", type=count, metavar="N", help="fit N parts of the rows too, and count edges")
+    add("--resamples", type=count, metavar="N", help="fit N resamples too, and count edges")
     add(
         "--resampling",
         choices=("half", "bootstrap"),
-        help="a part is half of each perturbation's rows (default), or as many as it has, drawn "
-        "with replacement",
+        help="a resample is half of each perturbation's rows (default), or as many as it has, "
+        "drawn with replacement",
     )
-    add("--cores", type=count, metavar="N", help="parts at a time (default 1)")
+    add("--cores", type=count, metavar="N", help="resamples at a time (default 1)")
 
 
 def refuse_without_resamples(options: argparse.Namespace) -> None:
@@ -31,7 +31,7 @@ def refuse_without_resamples(options: argparse.Namespace) -> None:
 
     for name in ("resampling", "cores"):
         if options.resamples is None and getattr(options, name) is not None:
-            raise InputError(f"--{name}: says how parts are fitted, expected --resamples N too")
+            raise InputError(f"--{name}: says how resamples are fitted, expected --resamples N too")
     if options.resamples is not None and options.resamples > MOST:
         raise InputError(f"--resamples: found {options.resamples}, expected at most {MOST:,}")
     options.resampling = options.resampling or HOW[0]
