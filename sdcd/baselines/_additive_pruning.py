@@ -11,11 +11,17 @@ def prune(X: np.ndarray, order: np.ndarray, splines: int, p_value: float) -> np.
     block i follows from the full fit alone: ``beta_i^T ((G^-1)_ii)^-1 beta_i / (k s^2)`` with G the
     Gram matrix and s^2 the residual variance, F-distributed with (k, n - p) degrees of freedom.
 
+    A child with fewer than 30 rows per predecessor gets ``n / (3 predecessors)`` basis functions
+    each, rounded up, 5 at least (a deviation: CAM's rule has no such bound). Where even so there
+    are no more rows than coefficients, nothing can be tested, and the child keeps no parent: so
+    late variables of an order have none if n is below about 4 d.
+
     Returns
     -------
     float64 (d, d)
         F statistic of each edge i -> j over the critical value at ``p_value``: above 1 where its
-        p-value is smaller (p-values themselves underflow); 0 where i does not precede j.
+        p-value is smaller (p-values themselves underflow); 0 where i does not precede j, and where
+        nothing could be tested. Huge or infinite where a child is an exact function of others.
     """
     from scipy.linalg import cho_factor, cho_solve, pinvh
     from scipy.stats import f as f_distribution

@@ -416,7 +416,7 @@ def squares_gradient(units, data, theta, scaled, s, r, total, gradient):
 def log_det_inverse(M, inverse):
     """Compute log |det M| and M's inverse: Gauss-Jordan with row pivoting; M is overwritten.
 
-    Infinity, and no inverse, if a pivot is zero.
+    Minus infinity, and no inverse, if a pivot is zero.
     """
     d = M.shape[0]
     inverse[:] = 0

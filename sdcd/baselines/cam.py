@@ -32,7 +32,7 @@ def cam(
 
     The model is ``x_j = c_j + sum_i f_ij(x_i) + noise`` with Gaussian noise of its own variance for
     each variable. The search ends with all pairs connected, in an order; the complete graph of that
-    order is pruned as SCORE's is, see :func:`sdcd.baselines.score.prune`.
+    order is pruned as SCORE's is, see :func:`sdcd.baselines._additive_pruning.prune`.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def cam(
     p_value : float
         Largest p-value of an edge in the additive model of its child, exclusive.
     splines : int
-        Basis functions per parent, before centring; at least 5.
+        Basis functions per parent, before centring; at least 4.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""DCD-FG: Lopez et al., NeurIPS 2022; the problem is in ``dcdi.factor_graph``."""
+"""DCD-FG: Lopez et al., NeurIPS 2022; the problem is in ``dcdi_models.factor_graph``."""
 
 from sdcd.errors import InputError
 from sdcd.methods import Graph, register
@@ -54,7 +54,8 @@ def fit(
     Raises
     ------
     MethodFailure
-        ``nan``: a parameter stopped being finite.
+        ``nan``: a parameter, or the loss when multipliers grow, stopped being finite; ``error``:
+        growing multipliers lowered the loss.
     """
     import torch
 

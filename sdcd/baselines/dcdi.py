@@ -52,7 +52,8 @@ def fit_gaussian(X, intervened, names, seed, *, controller, dtype, **settings) -
     ------
     MethodFailure
         ``overflow``: the constraint's constant is not finite (float32: from d = 90 on);
-        ``nan``: a parameter stopped being finite (float32: at d = 50, when mu is infinite).
+        ``nan``: a parameter, or the loss when multipliers grow, stopped being finite (float32: at
+        d = 50, when mu is infinite); ``error``: growing multipliers lowered the loss.
     """
     from sdcd.baselines.dcdi_models.model import Gaussian
 

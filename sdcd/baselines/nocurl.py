@@ -54,8 +54,8 @@ def potential(adjacency: np.ndarray) -> np.ndarray:
     """Node potential of a directed graph, cycles allowed: ancestors low, descendants high.
 
     The gradient part of the Hodge decomposition of the reachability relation: with R[i, j] = 1 if
-    j can be reached from i by at least one edge (or i = j on a cycle), phi solves the least squares
-    problem ``phi_j - phi_i ~ (R - R^T)[i, j]`` over all pairs, with the last phi fixed at 0.
+    j can be reached from i along edges, phi solves the least squares problem
+    ``phi_j - phi_i ~ (R - R^T)[i, j]`` over all pairs i != j, with the last phi fixed at 0.
 
     Parameters
     ----------

@@ -76,8 +76,8 @@ def tree_importance(
     learning_rate : float
         Factor of each tree, 0.01.
     max_trees : int
-        5,000. Boosting ends before where, over the last ``window`` (25) trees, the squared error of
-        the rows that a tree was not fitted to grows on average.
+        5,000. Boosting ends with the first tree at which, over the last ``window`` (25) trees, the
+        squared error of the rows that a tree was not fitted to grows on average; all trees stay.
     share_of_parents, share_of_rows : float
         Drawn for each split, 0.1 of the others, and without replacement for each tree, 0.9.
     depth : int

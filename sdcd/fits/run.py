@@ -49,7 +49,9 @@ def run_fit(
         registered it.
     out : path
         The fit, ``.npz``; its record goes beside it with the suffix ``.json``. Each is complete or
-        absent. The bytes of the ``.npz`` depend on data, method, settings and seed alone.
+        absent. On one machine, the bytes of the ``.npz`` depend on data, method, settings and seed
+        alone (those of FLOP on chance too), if ``threads`` is 1: of methods whose sums a threaded
+        BLAS takes, such as SCORE and CAM, weights can differ in the last bits with more.
     seed : int
         The method's seed.
     settings : mapping, optional

@@ -18,7 +18,8 @@ def simulate_family(
 ) -> Dataset:
     """A data set of the family ``observational``, ``interventional`` or ``dcdi``.
 
-    ``fraction`` is of the interventional family, ``mechanism`` of ``dcdi``; see
+    ``fraction`` and ``n_per_intervention`` are of the interventional family, ``mechanism`` of
+    ``dcdi``, where ``n_observational`` is the number of all rows, those with interventions too; see
     :func:`sdcd.simulation.simulate` and :func:`sdcd.simulation.simulate_dcdi`.
     """
     if family == "dcdi":
