@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from sdcd import verdicts
 from sdcd.data.dataset import write_dataset
 from sdcd.errors import InputError
 from sdcd.experiments.datasets import DatasetKey
@@ -183,6 +184,53 @@ def test_the_report_is_drawn_without_a_fit(plan, filled, tmp_path):
 def test_the_readme_says_what_the_kept_runs_say():
     sentence = standing(_scale("weekend"), ROOT / "reproduction")
     assert f"{BEGIN}{sentence}\n{END}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_findings_count_what_the_kept_runs_say():
+    weekend = _scale("weekend")
+    fits = ledger.read(ROOT / "reproduction")
+    judged = verdicts.judge(ledger.kept_runs(weekend, ROOT / "reproduction"))
+    cells = judged[judged["kind"] == "cell"]
+    notes = judged.set_index("id")["note"]
+
+    def of(condition, verdict="reproduced"):
+        chosen = cells.query(condition)
+        return (chosen["verdict"] == verdict).sum(), len(chosen)
+
+    def own(method):
+        return of(f"experiment == 'observational' and d <= 50 and method == '{method}'")
+
+    interventional = "experiment == 'interventional' and method == "
+    sdcd, of_sdcd = of(f"{interventional}'SDCD'")
+    dcdi = "experiment == 'dcdi_simulations' and d == "
+    half = int(verdicts.count_half_margin(cells)["half_margin"].sum())
+    variants = "experiment == 'ablation_stage1' and method not in ('SDCD', 'DCDI-G')"
+    no_crash = [notes[f"no-crash-{name}"].partition(" runs: ") for name in ("exp", "log")]
+    dagma = fits[(fits["method"] == "DAGMA") & fits["dataset"].str.contains("/d30_")]
+    text = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+    for sentence in (
+        f"({len(fits):,} of them; `make look`",
+        "at {} of the {} d up to 50, ".format(*own("SDCD")),
+        f"and in {sdcd} of {of_sdcd} cells with interventions; "
+        f"{of(interventional + repr('SDCD'), 'not reproduced')[0]} of the other {of_sdcd - sdcd} ",
+        f"by half of it, {half} cells of the {of('d > 0')[0]} reproduced would remain",
+        "NOTEARS at {} of {} d, ".format(*own("NOTEARS")),
+        "NOBEARS at {} of {}, ".format(*own("NOBEARS")),
+        "GIES in {} of {} cells with".format(*of(f"{interventional}'GIES' and d == 20")),
+        "the variants of stage 1 in {} of {} cells.".format(*of(variants)),
+        f"{of('published.isna()', 'not reproduced')[0]} cells in which the paper has NA",
+        f"{(dagma['status'] == 'ok').sum()} of {len(dagma)} runs ended there",
+        "{} of {} cells are found to differ".format(*of(f"{dcdi}20", "not reproduced")),
+        f"and {of(f'{dcdi}20')[0]} are found to agree",
+        "at d = 10, {} of {} differ".format(*of(f"{dcdi}10", "not reproduced")),
+        notes["gamma-freezes"].partition(" runs.")[0] + " runs, ",
+        notes["interventions-help-sdcd"].partition(";")[0].replace("Falls", "density, holds"),
+        "{} of {} runs. - **Not".format(
+            sum(int(ok.removesuffix(" ok.")) for *_, ok in no_crash),
+            sum(int(count) for count, *_ in no_crash),
+        ),
+    ):
+        assert sentence in text
 
 
 def test_the_standing_counts_the_verdicts(plan, filled):
