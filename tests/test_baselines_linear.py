@@ -144,12 +144,30 @@ def test_global_generators_are_left_alone(name):
     assert (np.random.rand(), torch.rand(1).item()) == expected
 
 
-@pytest.mark.parametrize(("seed", "edges", "shd"), [(0, 11, 35), (1, 11, 39), (2, 10, 35)])
-def test_notears_meets_the_published_runs(seed, edges, shd):
+@pytest.mark.parametrize(
+    ("d", "seed", "edges", "shd"),
+    [(10, 0, 11, 35), (10, 1, 11, 39), (10, 2, 10, 35), (20, 4, 23, 78)],
+)
+def test_notears_meets_the_published_runs(d, seed, edges, shd):
     from sdcd.metrics import score
     from sdcd.simulation import simulate
 
-    data = simulate(10, 4, seed)
+    data = simulate(d, 4, seed)
     result = fit("NOTEARS", data.X)
     found = score(result.adjacency, result.weights, data.adjacency)
     assert (found["n_edges"], found["shd"]) == (edges, shd)
+    # The constraint leaves a long cycle among the entries above 0.3 at d = 20.
+    assert is_acyclic(result.adjacency) == (d == 10)
+
+
+def test_notears_can_break_the_cycles_that_are_left(monkeypatch):
+    d = 7
+    W = np.zeros((d, d))
+    W[np.arange(d), (np.arange(d) + 1) % d] = np.linspace(0.32, 0.4, d)
+    # As small as the search asks for.
+    assert 0 < notears.acyclicity(W)[0] < 1e-8
+    monkeypatch.setattr(notears, "solve", lambda *_: (W, {}))
+    plain, dag = (fit("NOTEARS", W, largest_dag=cut) for cut in (False, True))
+    assert plain.adjacency.sum() == d and plain.diagnostics["threshold"] == 0.3
+    assert is_acyclic(dag.adjacency) and dag.adjacency.sum() == d - 1
+    assert dag.diagnostics["threshold"] == pytest.approx(0.32)

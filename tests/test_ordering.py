@@ -5,13 +5,14 @@ import io
 import itertools
 from dataclasses import replace
 
+import networkx as nx
 import numpy as np
 import pytest
 
 from sdcd.cli import main
 from sdcd.data.dataset import Dataset, write_dataset
 from sdcd.errors import InputError
-from sdcd.estimator.directions import turned
+from sdcd.estimator.directions import descendants, turned
 from sdcd.estimator.local_scores import Fitting, LocalScores
 from sdcd.estimator.order_graph import GraphRules, graph_of_order, least_gains
 from sdcd.estimator.ordered import Settings, learn, usual_restarts
@@ -265,6 +266,16 @@ def test_a_search_that_was_interrupted_goes_on_to_the_same_result(tmp_path):
     for name in ("adjacency", "order", "gain", "gain_se", "reversal", "reversal_se"):
         assert getattr(result, name).tobytes() == getattr(expected, name).tobytes()
     assert result.history == expected.history
+
+
+def test_descendants_are_those_of_the_closure_however_long_a_path_is():
+    random = np.random.default_rng(0)
+    A = np.triu(random.random((30, 30)) < 0.1, 1)
+    graph = {j: (j, tuple(np.flatnonzero(A[:, j]).tolist())) for j in range(30)}
+    closure = nx.transitive_closure_dag(nx.from_numpy_array(A, create_using=nx.DiGraph))
+    assert descendants(graph) == {i: set(closure.successors(i)) for i in range(30)}
+    chain = {j: (j, (j - 1,) if j else ()) for j in range(2000)}
+    assert len(descendants(chain)[0]) == 1999
 
 
 def test_what_a_reversal_costs_tells_directions_that_the_data_determine():

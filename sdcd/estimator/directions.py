@@ -19,6 +19,7 @@ of the distribution's factors.
 """
 
 from collections.abc import Mapping
+from graphlib import TopologicalSorter
 
 from sdcd.estimator.local_scores import Family, LocalScores, difference
 
@@ -41,19 +42,11 @@ def turned(graph: Mapping[int, Family]) -> dict[tuple[int, int], tuple[Family, .
 
 def descendants(graph: Mapping[int, Family]) -> dict[int, set[int]]:
     """Of each variable of a DAG."""
-    children: dict[int, list[int]] = {j: [] for j in graph}
-    for j, (_, parents) in graph.items():
-        for i in parents:
-            children[i].append(j)
-    below: dict[int, set[int]] = {}
-
-    def visit(i):
-        if i not in below:
-            below[i] = set(children[i]).union(*(visit(j) for j in children[i]))
-        return below[i]
-
-    for i in graph:
-        visit(i)
+    parents = {j: family[1] for j, family in graph.items()}
+    below: dict[int, set[int]] = {j: set() for j in graph}
+    for j in reversed(list(TopologicalSorter(parents).static_order())):
+        for i in parents[j]:
+            below[i] |= {j} | below[j]
     return below
 
 
