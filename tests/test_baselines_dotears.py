@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sdcd.baselines import dotears
+from sdcd.data.sortability import sortability
 from sdcd.errors import MethodFailure
 from sdcd.methods.registry import method
 
@@ -144,3 +145,13 @@ def test_every_variable_must_be_intervened_on():
     intervened[:, 2] = True
     with pytest.raises(MethodFailure, match="every row intervenes on 'c'"):
         fit("dotears", X, intervened)
+
+
+def test_equal_interventions_give_back_the_scales_that_standardising_takes():
+    from sdcd.simulation import simulate
+
+    data, raw = (simulate(20, 2, 1, fraction=1.0, standardise=yes) for yes in (True, False))
+    told = 0.1**2 / dotears.noise_variances(data.X, data.intervened, data.names)
+    variance = raw.X.var(axis=0, ddof=1)
+    assert (np.abs(told / variance - 1) < 0.2).all()
+    assert sortability(told, raw.adjacency) == pytest.approx(0.864, abs=0.001)
