@@ -4,11 +4,12 @@ import copy
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
 
-from sdcd import verdicts
+from sdcd import published, verdicts
 from sdcd.data.dataset import write_dataset
 from sdcd.errors import InputError
 from sdcd.experiments.datasets import DatasetKey
@@ -231,6 +232,24 @@ def test_the_findings_count_what_the_kept_runs_say():
         ),
     ):
         assert sentence in text
+
+
+def test_the_findings_count_the_runs_of_notears_that_equal_their_logs():
+    ours = ledger.table_of(
+        _scale("weekend").experiments["observational"],
+        _scale("weekend").methods,
+        ledger.read(ROOT / "reproduction"),
+    ).query("method == 'NOTEARS' and d <= 50")
+    logged = published.published_runs("observational").query("method == 'NOTEARS'")
+    both = ours.merge(logged, on=["d", "s", "seed"], suffixes=("", "_logged"))
+    same = np.isclose(both["recall"], both["recall_logged"], atol=1e-6)
+    for metric in ("shd", "n_edges"):
+        same &= both[metric] == both[f"{metric}_logged"]
+    assert (both["n_edges"] - both["n_edges_logged"]).abs().max() == 2
+    text = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+    assert f"edges in {same.sum()} of the {len(both)} twins at d = 10 to 50" in text
+    cyclic = (both.loc[same, "is_dag"].astype(str) == "False").sum()
+    assert f"{cyclic} of the {same.sum()} graphs have one" in text
 
 
 def test_the_standing_counts_the_verdicts(plan, filled):
