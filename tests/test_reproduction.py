@@ -235,11 +235,8 @@ def test_the_findings_count_what_the_kept_runs_say():
 
 
 def test_the_findings_count_the_runs_of_notears_that_equal_their_logs():
-    ours = ledger.table_of(
-        _scale("weekend").experiments["observational"],
-        _scale("weekend").methods,
-        ledger.read(ROOT / "reproduction"),
-    ).query("method == 'NOTEARS' and d <= 50")
+    runs = ledger.kept_runs(_scale("weekend"), ROOT / "reproduction")["observational"]
+    ours = runs.query("method == 'NOTEARS' and d <= 50")
     logged = published.published_runs("observational").query("method == 'NOTEARS'")
     both = ours.merge(logged, on=["d", "s", "seed"], suffixes=("", "_logged"))
     same = np.isclose(both["recall"], both["recall_logged"], atol=1e-6)
