@@ -136,10 +136,10 @@ def compare(before: Path, methods: list[str]) -> None:
                 )  # fmt: skip
                 per_round = (second["seconds"] - first["seconds"]) / more
                 seconds[checkout].append(per_round * (1000 if limit == "max_steps" else 1))
-            before, after = (
+            P_before, P_after = (
                 np.load(f"{folder}/{name}.npy", allow_pickle=False) for name in ("before", "after")
             )
-            apart = np.abs(before - after).max()
+            apart = np.abs(P_before - P_after).max()
         mean_before, mean_after = (float(np.mean(seconds[key])) for key in (before, ROOT))
         row = {
             "method": method,

@@ -95,7 +95,7 @@ def parameters(targets: int, edges: int) -> int:
 
 def measure_scaling(stage: int, d: int, targets: int, threads: int, epochs: int):
     """One row of `scaling.csv`, the fastest epoch's seconds, and a digest of the weights."""
-    from sdcd.estimator import SDCD, StageOne, estimator
+    from sdcd.estimator import SDCD, StageOne, fitting
     from sdcd.estimator.checkpoint import digest
     from sdcd.estimator.state import Candidates
 
@@ -104,7 +104,7 @@ def measure_scaling(stage: int, d: int, targets: int, threads: int, epochs: int)
     X = random.standard_normal((ROWS, d), dtype=np.float32)
     clock = time.process_time if threads == 1 else time.perf_counter
     seconds = []
-    make_engine = estimator.make_engine
+    make_engine = fitting.make_engine
 
     def timed(*arguments):
         engine = make_engine(*arguments)
@@ -120,7 +120,7 @@ def measure_scaling(stage: int, d: int, targets: int, threads: int, epochs: int)
 
     model = SDCD(epochs_1=epochs, epochs_2=epochs, threads=threads, check_every=10**6)
     if stage == 1:
-        estimator.make_engine = timed
+        fitting.make_engine = timed
         result = model.fit_stage_1(X, targets=range(targets))
         edges = targets * (d - 1)
         learned = result.weights if result.matrix is None else result.matrix
@@ -142,7 +142,7 @@ def measure_scaling(stage: int, d: int, targets: int, threads: int, epochs: int)
             epochs=np.array([1]),
             identity=identity,
         )
-        estimator.make_engine = timed
+        fitting.make_engine = timed
         learned = model.fit(X, stage_1=stage_1).edges_.weights
     row = {
         "edges": edges,
