@@ -23,10 +23,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from _rows import TABLES
+from _rows import ROOT, TABLES
 from PIL import Image
+from scipy.stats import binomtest
 
-from sdcd.data.dataset import Dataset
 from sdcd.figures import style
 from sdcd.files import atomic_path, read_npz, write_npz
 from sdcd.fits.child import preload
@@ -39,7 +39,6 @@ from sdcd.metrics import score
 from sdcd.runs.table import write_csv
 from sdcd.simulation import simulate
 
-ROOT = Path(__file__).resolve().parents[1]
 TABLE = TABLES / "calibration.csv"
 GRAPHS = TABLES / "calibration_graphs.csv"
 FIGURE = ROOT / "docs" / "calibration.png"
@@ -73,8 +72,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _fit_all(options: argparse.Namespace, d: int, seed: int, family: str) -> None:
-    rows = {"n_observational": options.rows, "n_per_intervention": options.rows // 20}
-    data = simulate(d, S, seed, fraction=FAMILIES[family], **rows)
+    sizes = {"n_observational": options.rows, "n_per_intervention": options.rows // 20}
+    data = simulate(d, S, seed, fraction=FAMILIES[family], **sizes)
     folder = options.out / f"{family}_d{d}_n{options.rows}_seed{seed}"
     write_npz(folder / "truth.npz", adjacency=data.adjacency)
     tasks = [("all", 0), *product(options.how, range(1, options.resamples + 1))]
@@ -82,30 +81,25 @@ def _fit_all(options: argparse.Namespace, d: int, seed: int, family: str) -> Non
         rows, method_seed = np.arange(data.n), 0
         if how != "all":
             rows, method_seed = draw(data.intervened, 0, k, how)
-        part = Dataset(data.X[rows], data.intervened[rows], data.names)
+        X, intervened = data.X[rows], data.intervened[rows]
         graph = None
         for name in options.steps:
             path = folder / name / how / f"{k:04d}.npz"
-            if path.exists() and name != "SDCD":
+            if path.exists():
+                graph = _read(path) if name == "SDCD" else graph
                 continue
-            start = time.process_time()
-            if name == "SDCD" and path.exists():
-                graph = _read(path)
-                continue
+            start, kept = time.process_time(), {}
             if name == "SDCD":
                 chosen = method(name)
-                graph = chosen.fit(
-                    part.X, part.intervened, part.names, method_seed, **chosen.defaults
-                )
-                found, extra = graph, {"epochs": list(graph.diagnostics["epochs"].values())}
+                found = chosen.fit(X, intervened, data.names, method_seed, **chosen.defaults)
+                kept["selected"] = found.arrays["selected"]
+                kept["epochs"] = np.array([*found.diagnostics["epochs"].values()])
+                graph = found
             else:
-                found, extra = STEPS[name](graph, part.X, part.intervened, seed=method_seed), {}
+                found = STEPS[name](graph, X, intervened, seed=method_seed)
             seconds = time.process_time() - start
-            arrays = {key: graph.arrays["selected"] for key in ("selected",) if found is graph}
-            write_npz(
-                path, adjacency=found.adjacency, weights=found.weights, seconds=seconds,
-                **arrays, **{key: np.array(value) for key, value in extra.items()},
-            )  # fmt: skip
+            arrays = {"adjacency": found.adjacency, "weights": found.weights}
+            write_npz(path, **arrays, seconds=np.array(seconds), **kept)
             print(f"{path.relative_to(options.out)} {seconds:.1f} s", file=sys.stderr, flush=True)
 
 
@@ -208,11 +202,8 @@ def draw_figure(pooled: pd.DataFrame, path: Path) -> None:
 
 def wilson(successes: pd.Series, n: pd.Series) -> np.ndarray:
     """Wilson's 95 % interval of shares: (2, m), its lower and upper ends."""
-    z, p = 1.96, successes.to_numpy() / n.to_numpy()
-    n = n.to_numpy()
-    middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
-    return np.stack([middle - half, middle + half])
+    tests = (binomtest(int(k), int(m)) for k, m in zip(successes, n, strict=True))
+    return np.array([test.proportion_ci(method="wilson") for test in tests]).T
 
 
 if __name__ == "__main__":

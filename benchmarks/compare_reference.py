@@ -1,6 +1,6 @@
 """Compare this project's SDCD with the authors' package: same data, same core, same run.
 
-    python benchmarks/compare_reference.py            # every row of the table in docs/benchmarks.md
+    python benchmarks/compare_reference.py            # every row of docs/benchmarks/reference.csv
     python benchmarks/compare_reference.py --d 10     # one of them
 
 Sets up the reference (PyPI ``sdcd`` 0.1.4, which needs older numpy and pandas) in an environment of

@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from _rows import ROOT
+from _rows import ROOT, write_rows
 
 COLUMNS = ("what", "value", "unit", "how")
 REPEATS = 3
@@ -37,7 +37,7 @@ def main() -> None:
     )
     parser.add_argument("--results", help="folder of a scale that was run, such as results/quick")
     parser.add_argument("--cores", type=int, default=2, help="it was run on (2)")
-    parser.add_argument("--out", help="where the table goes, .csv; printed without")
+    parser.add_argument("--out", help="write the table here too, .csv")
     a = parser.parse_args()
 
     rows = [*planning(), *start_of_a_job()]
@@ -45,10 +45,9 @@ def main() -> None:
         rows += around_a_fit(method, settings)
     if a.results:
         rows += share_of_fits(Path(a.results), a.cores)
-    stream = open(a.out, "w", newline="") if a.out else sys.stdout  # noqa: SIM115
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(rows)
+    print(*(", ".join(map(str, row)) for row in rows), sep="\n")
+    if a.out:
+        write_rows(Path(a.out), (dict(zip(COLUMNS, row, strict=True)) for row in rows))
 
 
 def planning() -> list[tuple]:

@@ -69,7 +69,7 @@ GPU = {"fp32_tflops": 60, "tf32_tflops": 400, "memory_tb_s": 3.0}
 # What is counted
 
 
-def operations(stage: int, d: int, targets: int, edges: int) -> float:
+def operations(stage: int, targets: int, edges: int) -> float:
     """Floating-point operations of an epoch: see the module's docstring."""
     penalty = STEPS * edges * (4 * HIDDEN + 60) if stage == 2 else 0
     return (
@@ -164,7 +164,7 @@ def measure_roofline(stage: int, d: int, engines: list[str]) -> list[dict]:
         edges = len(arguments[4].candidates.parents)
         made = {name: make_engine(name, "cpu", False, 1, *arguments) for name in engines}
         times = fastest_epochs(made, seconds=2.0)
-    flop, moved = operations(stage, d, d, edges), traffic(stage, d, d, edges)
+    flop, moved = operations(stage, d, edges), traffic(stage, d, d, edges)
     bound = max(flop / peak, moved / copy)
     return [
         {
@@ -264,7 +264,7 @@ def epochs_of(stage: int, d: int) -> int:
     """So many that a measurement takes seconds, but at least two after the first."""
     targets = BLOCK if stage == 1 and d == GENOME else d
     edges = targets * (d - 1) if stage == 1 else PARENTS * d
-    expected = operations(stage, d, targets, edges) / 40e9
+    expected = operations(stage, targets, edges) / 40e9
     return max(3, min(200, int(5 / expected)))
 
 

@@ -7,10 +7,11 @@ makes, go between the page's markers; a table whose runs are not there stays as 
 """
 
 import argparse
+from itertools import groupby
 from pathlib import Path
 
 import pandas as pd
-from _page import write_tables
+from _page import markdown, write_tables
 from _rows import ROOT
 
 from sdcd.runs.table import read_runs
@@ -30,22 +31,21 @@ def main():
     if not found:
         raise SystemExit(f"{options.results}/runs: no thresholds_*.csv")
     scale = f"Scale {options.results.resolve().name}."
-    tables = {kind: [scale, "", *markdown(read_runs(path))] for kind, path in found.items()}
+    tables = {kind: [scale, "", *markdown_tables(read_runs(path))] for kind, path in found.items()}
     write_tables(options.page, tables)
 
 
-def markdown(table: pd.DataFrame) -> list[str]:
+def markdown_tables(table: pd.DataFrame) -> list[str]:
     """A table of thresholds as one Markdown table for each kind of data, and what was shortened."""
     shown = layout(summarise(table), "")
-    lines, before = [], None
+    rows = []
     for index, ((where, method), entries) in enumerate(shown.rows):
-        if where != before:
-            head = [where, *shown.columns]
-            lines += ["", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-            before = where
         texts = [entry[""].replace("*", r"\*") for entry in entries]
         texts = [f"**{t}**" if (index, k) in shown.best else t for k, t in enumerate(texts)]
-        lines.append("| " + " | ".join([method, *texts]) + " |")
+        rows.append((where, [method, *texts]))
+    lines = []
+    for where, part in groupby(rows, lambda row: row[0]):
+        lines += ["", *markdown([where, *shown.columns], [cells for _, cells in part])]
     starred = [note.replace("*", r"\*", 1) for note in shown.notes if note.startswith("*")]
     return [*lines[1:], *(line for note in starred for line in ("", note))]
 
