@@ -8,8 +8,7 @@ both are fitted to the data sets of the second ablation. At each d the misfit of
 |log(mean SHD / published SHD)|, on the data sets that both were fitted to, and the statistic is the
 misfit of A minus that of A * A, summed over d. Data sets are drawn with replacement within each d.
 If the central 95 % of the draws lie below 0, the published row was A; above, A * A; otherwise it
-stays open. The 10,000 draws of the first version left a bound as near to 0 as their own error, so
-there are a million.
+stays open. There are a million draws: with 10,000, a bound was as near to 0 as their own error.
 """
 
 import argparse

@@ -15,7 +15,7 @@ import argparse
 import itertools
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -63,8 +63,8 @@ def searches() -> list[Search]:
     """Everything that the protocol runs, in its order."""
     out = [Search(_observational("d20", 20, k)) for k in range(5)]
     out += [Search(_observational("d10", 10, k), restarts=16) for k in range(5)]
-    for d, seeds in ((30, 5), (40, 5), (50, 5)):
-        out += [Search(_observational(f"d{d}", d, k), restarts=0) for k in range(seeds)]
+    for d in (30, 40, 50):
+        out += [Search(_observational(f"d{d}", d, k), restarts=0) for k in range(5)]
     for k, d in itertools.product(range(5), (20, 30, 40)):
         for s, f in itertools.product((2, 4, 6), (0.0, 0.5, 1.0)):
             task = Task(f"interventional_d{d}", "SDCD", "interventional", d, s, k, f)
@@ -106,7 +106,7 @@ def run(search: Search, folder: Path) -> dict:
     row["log_shd"] = float("nan") if linear else log_shd(task)
     base_task = task
     if search.start not in ("SDCD", "random", "random, no mask"):
-        base_task = Task(**{**asdict(task), "method": search.start})
+        base_task = replace(task, method=search.start)
     before = candidates = None
     try:
         if search.start == "random, no mask":
@@ -176,7 +176,7 @@ def linear_gaussian(d: int, s: int, seed: int, n: int = 10_000) -> Dataset:
 def against(order: np.ndarray, truth: np.ndarray) -> int:
     """True edges that point from a later to an earlier variable."""
     place = np.argsort(order)
-    return int(sum(place[i] > place[j] for i, j in zip(*np.nonzero(truth), strict=True)))
+    return int((truth & (place[:, None] > place)).sum())
 
 
 def main():
@@ -285,8 +285,8 @@ def scores_table(table: pd.DataFrame) -> list[str]:
             _mean_of_some(rows["pruned"]),
             f"{rows['shd_first'].mean():.1f}",
             f"{rows['shd_order'].mean():.1f}" + (f" ({restarts})" if restarts else ""),
-            pruning._ratio(logged["shd_order"], logged["log_shd"]),
-            pruning._interval(pruned["shd_order"] - pruned["pruned"], 1),
+            pruning.ratio(logged["shd_order"], logged["log_shd"]),
+            pruning.interval(pruned["shd_order"] - pruned["pruned"], 1),
             f"{(rows['shd_order'] == 0).sum()}",
             f"{rows['against_before'].mean():.1f} to {rows['against_after'].mean():.1f}",
             _undetermined(rows),

@@ -283,8 +283,8 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
         for metric, digits in DIGITS.items():
             after = f"{metric}_pruned"
             row[metric], row[after] = _text(found[metric], digits), _text(found[after], digits)
-            row[f"{metric}_difference"] = _interval(found[after] - found[metric], digits)
-        row["shd_ratio_to_log"] = _ratio(logged["shd_pruned"], logged["log_shd"])
+            row[f"{metric}_difference"] = interval(found[after] - found[metric], digits)
+        row["shd_ratio_to_log"] = ratio(logged["shd_pruned"], logged["log_shd"])
         for column in ("true_edges", "true_dropped", "false_dropped", "seconds"):
             row[column] = _text(found[column], 1)
         share = found["pruning_seconds"].sum() / found["seconds"].sum()
@@ -326,7 +326,8 @@ def _text(values: pd.Series, digits: int) -> str:
     return "" if values.dropna().empty else f"{values.mean():.{digits}f}"
 
 
-def _interval(values: pd.Series, digits: int) -> str:
+def interval(values: pd.Series, digits: int) -> str:
+    """Mean of differences with Student's 95 % interval."""
     values = values.dropna().to_numpy(float)
     if not len(values):
         return ""
@@ -336,7 +337,7 @@ def _interval(values: pd.Series, digits: int) -> str:
     return text if np.isnan(low) else f"{text} ({low:+.{digits}f} to {high:+.{digits}f})"
 
 
-def _ratio(ours: pd.Series, logs: pd.Series) -> str:
+def ratio(ours: pd.Series, logs: pd.Series) -> str:
     """Ratio of the means with Fieller's 95 % interval."""
     a, b = ours.to_numpy(float), logs.to_numpy(float)
     n = len(a)

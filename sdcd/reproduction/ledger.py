@@ -2,7 +2,7 @@
 
 A row says what was fitted (data set, method, settings), what came out (the scores of a table of
 runs), and where it comes from (fingerprint of the code, commit, processor, date), so that runs of
-many sessions and machines can stand in one file and be told apart. Rows are sorted, so that two
+many days and machines can stand in one file and be told apart. Rows are sorted, so that two
 people's additions merge.
 """
 
