@@ -221,8 +221,8 @@ def _read(path: Path, options: TableOptions) -> Table:
         from sdcd.data.annotated import read_annotated
 
         return read_annotated(path, column, ignored, options.layer, options.names_column)
-    for option, given in (("--layer", options.layer), ("--names-column", options.names_column)):
-        if given is not None:
+    for option, value in (("--layer", options.layer), ("--names-column", options.names_column)):
+        if value is not None:
             raise InputError(f"{path}: {option} is for .h5ad and .zarr")
     if suffix == ".parquet":
         return read_parquet(path, column, ignored)

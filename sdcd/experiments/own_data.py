@@ -19,7 +19,14 @@ from sdcd.data.look import Look, look
 from sdcd.data.own_data import TableOptions, check_as_fitted
 from sdcd.errors import InputError
 from sdcd.experiments.configuration import checked
-from sdcd.experiments.plan import MethodPlan, check_names, method_plan, named_methods, seeds_of
+from sdcd.experiments.plan import (
+    MethodPlan,
+    check_names,
+    method_plan,
+    named_methods,
+    require_interventional,
+    seeds_of,
+)
 from sdcd.methods.registry import methods as registered_methods
 from sdcd.parameters import closest
 
@@ -104,21 +111,22 @@ def own_studies(config: Mapping[str, object], schema: Mapping[str, object]) -> d
     """
     config = checked(config, schema)
     kinds = {name: method.data for name, method in registered_methods().items()}
+    if config["own_data"] and FOLDER in config["scales"]:
+        raise InputError(
+            f"config key scales.{FOLDER}: found a scale of this name, expected another: the "
+            f"results of 'own_data' are called {FOLDER}"
+        )
     found = {}
     for name, content in config["own_data"].items():
         where = f"own_data.{name}"
-        if FOLDER in config["scales"]:
-            raise InputError(
-                f"config key scales.{FOLDER}: found a scale of this name, expected another: the "
-                f"results of 'own_data' are called {FOLDER}"
-            )
         names = named_methods(config, content["methods"], kinds)
         check_names(names, f"{where}.methods", kinds)
         check_names(content["method_options"], f"{where}.method_options", kinds)
         if not names:
             raise InputError(f"config key {where}.methods: no method, expected one or more")
         if content.get("perturbation_column") is not None:
-            _require_interventional(names, f"{where}.methods", kinds)
+            instead = ", or no perturbation_column"
+            require_interventional(names, f"{where}.methods", kinds, instead)
         known = {key: content[key] for key in KEYS if key in content}
         if known:
             _require_knowledge(names, f"{where}.methods")
@@ -141,15 +149,6 @@ def own_studies(config: Mapping[str, object], schema: Mapping[str, object]) -> d
             methods=plans,
         )
     return found
-
-
-def _require_interventional(names: Iterable[str], where: str, kinds: Mapping[str, str]) -> None:
-    for name in names:
-        if kinds[name] != "interventional":
-            raise InputError(
-                f"config key {where}: found {name!r}, which takes no data with interventions, "
-                "expected methods that do, or no perturbation_column"
-            )
 
 
 def _require_knowledge(names: Iterable[str], where: str) -> None:

@@ -273,12 +273,7 @@ def _methods_of_experiments(config, kinds) -> dict[str, list[str]]:
         names = named_methods(config, content["methods"], kinds)
         check_names(names, where, kinds)
         if FAMILIES[experiment] != "observational":
-            for name in names:
-                if kinds[name] != "interventional":
-                    raise InputError(
-                        f"config key {where}: found {name!r}, which takes no data with "
-                        "interventions, expected methods that do"
-                    )
+            require_interventional(names, where, kinds)
         chosen[experiment] = names
     return chosen
 
@@ -296,6 +291,18 @@ def check_names(names: Iterable[str], where: str, kinds: Mapping[str, str]) -> N
         if name not in kinds:
             hint = closest(name, kinds) or f" (known: {', '.join(kinds)})"
             raise InputError(f"config key {where}: unknown method {name!r}{hint}")
+
+
+def require_interventional(
+    names: Iterable[str], where: str, kinds: Mapping[str, str], instead: str = ""
+) -> None:
+    """Refuse a method under the key ``where`` that takes no data with interventions."""
+    for name in names:
+        if kinds[name] != "interventional":
+            raise InputError(
+                f"config key {where}: found {name!r}, which takes no data with interventions, "
+                f"expected methods that do{instead}"
+            )
 
 
 def _seed_limit(bounds: Mapping[str, object], d: int) -> int | None:
@@ -317,18 +324,15 @@ def _plan_of_scale(config, scale_name, chosen, kinds) -> Plan:
                 "the methods to compare"
             )
         _check_grids(grids, f"{where}.grids.{name}")
-        compared = {}
+        fewer_rows, compared = _fewer_rows(scale, FAMILIES[name]), {}
         for method in chosen[name]:
             plan = plans.get(method) or method_plan(config, scale, where, method)
             if plan.gpu and config["gpu"] not in (True, "true"):
                 continue
             plans[method] = plan
-            shortened = "; ".join(
-                filter(None, [_fewer_rows(scale, FAMILIES[name]), plan.shortened])
-            )
             bounds = ("min_d", "max_d", "max_seeds", "fewer_seeds")
             compared[method] = {key: getattr(plan, key) for key in bounds}
-            compared[method]["shortened"] = shortened
+            compared[method]["shortened"] = "; ".join(filter(None, [fewer_rows, plan.shortened]))
         experiment = Experiment(name, grids, compared)
         if experiment.fits():
             experiments[name] = experiment

@@ -179,8 +179,7 @@ def read_progress(results: str | Path) -> Progress:
 
 def page(progress: Progress) -> str:
     """What a person reads: a line in all, a line for each method, and what failed, by reason."""
-    n = progress.total("done") + progress.total("running") + progress.total("stopped")
-    n += progress.total("waiting")
+    n = sum(map(progress.total, ("done", "running", "stopped", "waiting")))
     lines = [
         f"{progress.results}: {progress.total('done'):,} of {n:,} fits done "
         f"({progress.total('failed'):,} failed), {progress.total('running'):,} running, "

@@ -30,13 +30,7 @@ EXPERIMENTS = (
 )
 """Experiments of which the paper has a table, and its authors at least some logged runs."""
 
-TWIN_EXPERIMENTS = (
-    "observational",
-    "observational_large",
-    "interventional",
-    "ablation_stage1",
-    "ablation_stage2",
-)
+TWIN_EXPERIMENTS = tuple(name for name in EXPERIMENTS if name != "dcdi_simulations")
 """Experiments whose data sets replay seed for seed: a run of ours and the logged run of the same
 method, d, s, fraction and seed saw the same data. The DCDI simulations are new draws."""
 

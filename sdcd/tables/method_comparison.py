@@ -1,5 +1,6 @@
 """What the compared methods can do, measured (the paper's table:method-comparison)."""
 
+import math
 from dataclasses import dataclass
 
 import pandas as pd
@@ -65,7 +66,7 @@ def measured(costs: pd.DataFrame, *, d: int = 20) -> pd.DataFrame:
     for name, facts in FACTS.items():
         growth = growth_exponents(CONSTRAINTS[facts.constraint].value, cycle(d))
         of_constraint = costs[costs["constraint"] == facts.constraint]
-        exponent, (low, high) = float("nan"), (float("nan"), float("nan"))
+        exponent = low = high = math.nan
         if of_constraint["d"].nunique() >= 3:
             estimate = fitted_exponent(of_constraint["d"], of_constraint["seconds"])
             exponent, (low, high) = estimate.value, estimate.interval()
@@ -100,12 +101,10 @@ def layout(table: pd.DataFrame, caption: str) -> Layout:
     rows = []
     for row in table.itertuples():
         exponents = f"{row.vanishing:.0f}, {row.exploding:.0f}"
-        cost = ""
-        if row.cost_exponent == row.cost_exponent:
-            cost = f"d^{row.cost_exponent:.2f} [{row.cost_low:.2f}, {row.cost_high:.2f}]"
+        cost = f"d^{row.cost_exponent:.2f} [{row.cost_low:.2f}, {row.cost_high:.2f}]"
         ours = (
             f"{_mark(row.stable)} ({row.constraint}: {exponents})",
-            cost or "not measured",
+            "not measured" if math.isnan(row.cost_exponent) else cost,
             _mark(row.interventions),
             f"{_mark(row.expressive)} ({row.model})",
         )

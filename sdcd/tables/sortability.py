@@ -1,5 +1,7 @@
 """Whether data can be won by sorting: sortability of each kind of data set. Not in the paper."""
 
+import math
+
 import pandas as pd
 
 from sdcd.tables.layout import Layout
@@ -72,7 +74,7 @@ def layout(cells: pd.DataFrame, caption: str) -> Layout:
 
 
 def _with_range(row, name: str) -> str:
-    if row[name] != row[name]:
+    if math.isnan(row[name]):
         return "–"
     if row["n_datasets"] == 1:
         return f"{row[name]:.2f}"

@@ -1,5 +1,7 @@
 """Who leads: the methods of an experiment in order of their rank, kind of data by kind of data."""
 
+import math
+
 import pandas as pd
 
 from sdcd.runs.standings import standings
@@ -71,12 +73,12 @@ def _kind(row) -> str:
 
 
 def _with_interval(row, key: str) -> str:
-    if row[key] != row[key]:
+    if math.isnan(row[key]):
         return ""
     text = f"{row[key]:.1f}"
     low, high = row[f"{key}_low"], row[f"{key}_high"]
-    return text if low != low else f"{text} [{low:.1f}, {high:.1f}]"
+    return text if math.isnan(low) else f"{text} [{low:.1f}, {high:.1f}]"
 
 
 def _number(value: float, text: str) -> str:
-    return "" if value != value else text.format(value)
+    return "" if math.isnan(value) else text.format(value)
