@@ -163,8 +163,9 @@ EXHIBITS = {
         title="Optimising with each constraint",
         caption="How far the learned matrix is from a DAG during optimisation with each "
         "constraint, as a penalty (left) or in an augmented Lagrangian (right). The distance is "
-        "the threshold to DAG: the smallest t for which the edges above t form no cycle. h_ρ+ is "
-        "h_ρ with the diagonal fixed at zero, as in SDCD.",
+        "the threshold to DAG: the smallest t for which the edges above t form no cycle; below "
+        "10⁻⁴ (disc) the matrix counts as a DAG and the run ends. h_ρ+ is h_ρ with the diagonal "
+        "fixed at zero, as in SDCD.",
         label="app:fig:constraint-optimization-behaviors",
     ),
     "table_dcdi_simulations": Exhibit(
@@ -412,6 +413,7 @@ EXHIBITS = {
         options={
             "experiment": "observational",
             "rows": [_small_and_large("shd", "SHD (edges; lower is better)")],
+            "whole": False,
         },
     ),
     **{
@@ -431,6 +433,21 @@ EXHIBITS = {
     },
 }
 """By the name of their rule, in the paper's order; what is not in the paper comes last."""
+
+
+def _numbered() -> dict[str, str]:
+    counts = {"Figure": 0, "Table": 0}
+    numbers = {}
+    for rule, exhibit in EXHIBITS.items():
+        if exhibit.label:
+            kind = "Figure" if rule.startswith("fig_") else "Table"
+            counts[kind] += 1
+            numbers[rule] = f"{kind} {counts[kind]}"
+    return numbers
+
+
+IN_PAPER = _numbered()
+"""What the paper calls those that it has, such as ``Figure 3``: it numbers them in this order."""
 
 FIGURES = {rule: e for rule, e in EXHIBITS.items() if rule.startswith("fig_")}
 TABLES = {rule: e for rule, e in EXHIBITS.items() if rule.startswith("table_")}

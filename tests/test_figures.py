@@ -176,6 +176,30 @@ class TestObservational:
         figure = draw("observational", published_runs("observational"))
         assert "NOTEARS at d = 200 (2 of 3)" in note_of(figure)
 
+    def test_what_was_not_run_is_said(self):
+        runs = published_runs("observational")
+        runs = runs[runs["d"].isin([40, 50])]  # SDCD-GPU from 50 on
+        assert "No point and no marker: no run was made." in note_of(draw("observational", runs))
+        runs = runs[runs["method"].isin(["SDCD", "sortnregress"])]
+        note = note_of(draw("observational", runs))
+        assert "No point" not in note and "GIES" not in note
+        # Of the paper's methods that have a value at these d.
+        assert "Without any run: SDCD-GPU, DCDI-G, DCD-FG, DAGMA, NOTEARS, " in note
+        ordered = draw("rivals_ordered", runs[runs["method"] == "SDCD"])
+        assert "Without any run" not in note_of(ordered)
+
+    def test_bars_that_are_not_drawn_or_cut_are_said(self):
+        runs = few(published_runs("observational"))
+        runs = runs[runs["method"].isin(["SDCD", "GIES"])]
+        note = note_of(draw("observational", runs))
+        assert "mean over 3 data sets of each d; bars: ± sd." in note and "a tenth" not in note
+        runs = runs[(runs["method"] != "GIES") | (runs["seed"] == 0)]
+        note = note_of(draw("observational", runs))
+        assert "over 1 to 3 data sets of each d; bars: ± sd, none for a single data set." in note
+        runs.loc[(runs["method"] == "SDCD") & (runs["seed"] == 0), "shd"] = 500
+        assert "they end at a tenth of the mean." in note_of(draw("observational", runs))
+        assert "a tenth" not in note_of(draw("observational_precision", runs))
+
     def test_a_graph_without_edges_has_no_precision_and_is_not_lost(self):
         runs = few(published_runs("observational"))
         runs.loc[(runs["method"] == "SDCD") & (runs["seed"] == 0), "precision"] = np.nan
@@ -265,6 +289,19 @@ class TestInterventional:
         marks = {text.get_color(): text.get_text() for text in figure.axes[0].texts}
         colors = (style.method_style(name).color for name in ("DCDI-G", "GIES"))
         assert marks == dict(zip(colors, ("NA", "not run"), strict=True))
+
+    def test_what_is_missing_is_said_and_over_how_many_data_sets_a_box_is(self):
+        runs = published_runs("interventional")
+        runs = runs[(runs["d"] == 20) & (runs["s"] == 2) & (runs["fraction"] < 0.5)].copy()
+        note = note_of(draw("interventional_full", runs))
+        assert "over 3 to 5 data sets;" in note and "Published: from the authors' logs." in note
+        assert "no run was made" not in note and "in part" not in note
+        first = (runs["method"] == "DCDI-G") & (runs["fraction"] == 0)
+        runs.loc[first & (runs["seed"] < 2), ["status", "shd"]] = ["timeout", np.nan]
+        note = note_of(draw("interventional_full", runs))
+        assert "Finished in part: DCDI-G at d = 20, s = 2, fraction 0 (3 of 5)." in note
+        note = note_of(draw("interventional_full", runs[~first]))
+        assert "No box and no word: no run was made." in note and "in part" not in note
 
     def test_every_run_is_a_point(self):
         runs = published_runs("interventional")

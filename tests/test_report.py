@@ -11,7 +11,7 @@ import pytest
 
 from sdcd import verdicts
 from sdcd.errors import InputError
-from sdcd.exhibits import EXHIBITS, file_stem
+from sdcd.exhibits import EXHIBITS, IN_PAPER, file_stem
 from sdcd.files import write_json
 from sdcd.published import published_runs
 from sdcd.report import inputs, judgement
@@ -133,6 +133,24 @@ def test_exhibits_are_in_the_paper_s_order(results):
     assert shown == [rule for rule in EXHIBITS if rule in shown]
     assert "fig_observational" in shown and "table_interventional" in shown
     assert len(shown) == len({file_stem(rule) + rule[0] for rule in shown})
+
+
+def test_the_paper_s_numbers_are_given_and_what_is_missing_is_said(results):
+    redraw(results, results / "report.html")
+    text = (results / "report.html").read_text()
+    here = "Table 7 of the paper, app:tab:empirical:ablation"
+    assert f'Ablation of stage 1, SHD <span class="place">{here}</span></h3>' in text
+    missing = re.search(r'<p class="lacking">(.+?)</p>', text)[1]
+    assert "Figure 3, SHD on observational data with increasing d; Figure 4, " in missing
+    assert "Table 7" not in missing and "Table 8, Ablation of stage 2" in missing
+    # Those with runs here are the tables of the ablation and of the constraints.
+    assert missing.count("; ") + 1 == len(IN_PAPER) - 2
+    numbers = {EXHIBITS[rule].label: number for rule, number in IN_PAPER.items()}
+    assert len(numbers) == 14 + 8
+    assert numbers["fig:cartoon"] == "Figure 1" and numbers["tab:pst-constraints"] == "Table 2"
+    assert numbers["app:fig:empirical:observational-large"] == "Figure 8"
+    assert numbers["app:fig:empirical:interventional_full_recall"] == "Figure 14"
+    assert numbers["app:tab:empirical:ablation2"] == "Table 8"
 
 
 def test_without_plan_and_records_the_page_still_stands(results):

@@ -252,6 +252,7 @@ class TestConstraints:
         _check_latex(text)
         assert r"$\mathrm{Tr}\exp(A) - d$" in text
         assert "all d = 8 nodes" in text
+        assert "the paper's table prints tr (I" in text
 
 
 class TestMethodComparison:

@@ -202,6 +202,7 @@ def draw(
     rows: Sequence[Sequence[Mapping[str, object]]],
     experiment: str,
     note: str = "",
+    whole: bool = True,
 ) -> Figure:
     """A figure of panels over d, with the strips of failures, a legend and a note.
 
@@ -216,6 +217,8 @@ def draw(
         Where the published values are.
     note : str
         Further words for the note.
+    whole : bool, default True
+        Whether the figure is of all methods of the paper, so that one without a run is named.
 
     Returns
     -------
@@ -266,9 +269,34 @@ def draw(
             all_cells,
             edges=any(panel.edges for row in rows for panel in row),
             band=any(len(published) for row in drawn for _, published in row),
+            cut=any(
+                _is_cut(panel, tables)
+                for row, prepared in zip(rows, drawn, strict=True)
+                for panel, tables in zip(row, prepared, strict=True)
+            ),
+            lacking=_lacking(rows, drawn, methods, experiment, whole=whole),
             note=note,
         )
     return figure
+
+
+def _lacking(rows, drawn, methods, experiment, *, whole) -> list[str]:
+    """Sentences on what has neither a point nor a marker."""
+    gaps, without = False, set()
+    for row, tables in zip(rows, drawn, strict=True):
+        for panel, (cells, _) in zip(row, tables, strict=True):
+            gaps |= len(cells) < cells["d"].nunique() * len(methods)
+            theirs = published_cells(experiment, panel.metric)
+            without |= set(theirs.loc[theirs["d"].isin(cells["d"]), "method"]) - set(methods)
+    found = ["No point and no marker: no run was made."] if gaps else []
+    if whole and without:
+        found.append(f"Without any run: {', '.join(style.in_order(without))}.")
+    return found
+
+
+def _is_cut(panel: Panel, tables: Sequence[pd.DataFrame]) -> bool:
+    """Whether a bar or band would reach below a tenth of its mean, where it is drawn to end."""
+    return panel.log and any((table["sd"] > 0.9 * table["mean"]).any() for table in tables)
 
 
 def _prepare(panel, runs, methods, experiment):
@@ -305,7 +333,7 @@ def _draw_edges(axes, cells, published):
     axes.plot(edges["d"], edges["s"] * edges["d"], linewidth=1.0, zorder=6, **style.REFERENCE)
 
 
-def _add_legend(figure, methods, cells, *, edges, band, note):
+def _add_legend(figure, methods, cells, *, edges, band, cut, lacking, note):
     handles = [style.method_handle(name) for name in methods]
     if edges:
         handles.append(Line2D([], [], linewidth=1.0, label="true edges", **style.REFERENCE))
@@ -319,14 +347,17 @@ def _add_legend(figure, methods, cells, *, edges, band, note):
     seeds = cells.loc[cells["n"] > 0, "n"]
     notes = []
     if len(seeds):
-        count = " to ".join(f"{number}" for number in sorted({seeds.min(), seeds.max()}))
-        noun = "data set" if count == "1" else "data sets"
-        notes.append(f"Points: mean over {count} {noun} of each d; bars: ± sd.")
+        over = style.number_of_data_sets(seeds)
+        bars = "± sd, none for a single data set" if seeds.min() == 1 else "± sd"
+        notes.append(f"Points: mean over {over} of each d; bars: {bars}.")
+    if cut:
+        notes.append("Where the sd is nearly the mean or more, they end at a tenth of the mean.")
     if (cells["status"] == "failed").any():
         limits = f" ({'; '.join(failed_early)})" if failed_early else ""
         notes.append(f"NA: every run of the method failed{limits}.")
     if (cells["status"] == "unavailable").any():
         notes.append("Not run: the method could not be run here.")
+    notes += lacking
     partly = cells[(cells["n_failed"] > 0) & (cells["status"] == "ok")]
     if len(partly):
         lacking = dict.fromkeys(

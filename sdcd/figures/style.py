@@ -144,6 +144,13 @@ def extra_note(names: Iterable[str]) -> list[str]:
     return [f"{EXTRA_MARK}: method that is not in the paper."] if extra else []
 
 
+def number_of_data_sets(counts: pd.Series) -> str:
+    """How many data sets the cells of a figure have: ``1 to 5 data sets``."""
+    low, high = counts.min(), counts.max()
+    number = f"{low}" if low == high else f"{low} to {high}"
+    return f"{number} data set" + ("" if high == 1 else "s")
+
+
 def shortened_texts(cells: pd.DataFrame) -> tuple[list[str], list[str]]:
     """What was shortened, in words: in cells with a value, and in those that failed.
 

@@ -192,8 +192,8 @@ def _add_legend(figure: Figure, table: pd.DataFrame, methods: Sequence[str]) -> 
     own = table[table["point"] == "own"]
     counts = own.groupby(["method", "d", "s", "fraction"]).size()
     notes = [
-        f"Curves: means over {_range(counts)}; each method's weights are in units of its own. "
-        "SDCD: DAG trim at the threshold; other methods: plain cut."
+        f"Curves: means over {style.number_of_data_sets(counts)}; each method's weights are in "
+        "units of its own. SDCD: DAG trim at the threshold; other methods: plain cut."
     ]
     beside = own[own["threshold"].isna()]["method"]
     if len(beside):
@@ -204,9 +204,3 @@ def _add_legend(figure: Figure, table: pd.DataFrame, methods: Sequence[str]) -> 
     if shortened:
         notes.append("Shortened: " + "; ".join(shortened) + ".")
     style.add_note(figure, "  ".join([*notes, *style.extra_note(methods)]))
-
-
-def _range(counts: pd.Series) -> str:
-    low, high = counts.min(), counts.max()
-    number = f"{low}" if low == high else f"{low} to {high}"
-    return f"{number} data set" + ("" if high == 1 else "s")

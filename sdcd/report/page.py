@@ -15,7 +15,7 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from sdcd import verdicts
-from sdcd.exhibits import EXHIBITS, Exhibit, available, file_stem
+from sdcd.exhibits import EXHIBITS, IN_PAPER, Exhibit, available, file_stem
 from sdcd.report import judgement, overview, pruning_effects
 from sdcd.report.inputs import compared_runs, read_plan, read_records, read_tables
 from sdcd.report.template import render
@@ -52,13 +52,20 @@ def page(
     runs = compared_runs(tables)
     judged = drawn / "verdicts.csv"
     judged = verdicts.read(judged) if judged.exists() else None
+    exhibits = _exhibits(drawn, beside, tables, results, judged)
+    shown = {exhibit.rule for exhibit in exhibits}
     content = {
         "scale": str(plan.get("scale") or results.resolve().name),
         "run": None,
         "pruning": None,
         "ordering": None,
         "verdicts": None if judged is None else judgement.section(judged),
-        "exhibits": _exhibits(drawn, beside, tables, results, judged),
+        "exhibits": exhibits,
+        "lacking": [
+            f"{number}, {EXHIBITS[rule].title}"
+            for rule, number in IN_PAPER.items()
+            if rule not in shown
+        ],
     }
     if len(runs):
         records = read_records(results, overview.fit_names(runs))
@@ -84,6 +91,7 @@ class _Shown:
     module: str
     sources: list[tuple[str, str]]
     links: list[tuple[str, str]]
+    in_paper: str = ""
     image: str = ""
     size: tuple[int, int] = (0, 0)
     table: Table | None = None
@@ -117,6 +125,8 @@ def _exhibits(
         sources = [(name, _digest(results / name)) for name in made_from]
         common = {"rule": rule, "title": exhibit.title, "module": exhibit.module}
         common |= {"sources": sources, "links": links}
+        if rule in IN_PAPER:
+            common["in_paper"] = f"{IN_PAPER[rule]} of the paper, {exhibit.label}"
         if kind == "figures":
             found.append(_Shown(caption=exhibit.caption, **image(paths[0]), **common))
         else:

@@ -62,8 +62,12 @@ WRITTEN = {
         Formula("v_d u_dᵀ / v_dᵀ u_d", r"v_d u_d^\top / v_d^\top u_d"),
     ),
 }
-"""The formulas of each constraint. The paper leaves the constant d of h_inv (and the 1 of its
-series) out; as printed, neither would be zero on an acyclic graph."""
+"""The formulas of each constraint."""
+
+NOTES = (
+    "h_inv: the paper's table prints tr (I − A)⁻¹ and 1/(1 − x); the − d of h_inv is in its text. "
+    "Without it h_inv would be d on an acyclic graph, and not 0.",
+)
 
 
 def make(*, caption: str, d: int = 20) -> tuple[pd.DataFrame, Layout]:
@@ -135,4 +139,4 @@ def layout(table: pd.DataFrame, caption: str) -> Layout:
             name = Formula(row.name, rf"h_{{\mathrm{{{subscript}}}}}")
         rows.append(((name,), [{"": text} for text in texts]))
     caption = caption.format(d=int(table["d"].iloc[0]))
-    return Layout(caption, ["name"], columns, rows)
+    return Layout(caption, ["name"], columns, rows, list(NOTES))
