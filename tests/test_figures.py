@@ -197,7 +197,7 @@ class TestObservational:
         note = note_of(draw("observational", runs))
         assert "over 1 to 3 data sets of each d; bars: ± sd, none for a single data set." in note
         runs.loc[(runs["method"] == "SDCD") & (runs["seed"] == 0), "shd"] = 500
-        assert "they end at a tenth of the mean." in note_of(draw("observational", runs))
+        assert "Bars and bands end at a tenth" in note_of(draw("observational", runs))
         assert "a tenth" not in note_of(draw("observational_precision", runs))
 
     def test_a_graph_without_edges_has_no_precision_and_is_not_lost(self):

@@ -274,13 +274,13 @@ def draw(
                 for row, prepared in zip(rows, drawn, strict=True)
                 for panel, tables in zip(row, prepared, strict=True)
             ),
-            lacking=_lacking(rows, drawn, methods, experiment, whole=whole),
+            unrun=_unrun(rows, drawn, methods, experiment, whole=whole),
             note=note,
         )
     return figure
 
 
-def _lacking(rows, drawn, methods, experiment, *, whole) -> list[str]:
+def _unrun(rows, drawn, methods, experiment, *, whole) -> list[str]:
     """Sentences on what has neither a point nor a marker."""
     gaps, without = False, set()
     for row, tables in zip(rows, drawn, strict=True):
@@ -333,7 +333,7 @@ def _draw_edges(axes, cells, published):
     axes.plot(edges["d"], edges["s"] * edges["d"], linewidth=1.0, zorder=6, **style.REFERENCE)
 
 
-def _add_legend(figure, methods, cells, *, edges, band, cut, lacking, note):
+def _add_legend(figure, methods, cells, *, edges, band, cut, unrun, note):
     handles = [style.method_handle(name) for name in methods]
     if edges:
         handles.append(Line2D([], [], linewidth=1.0, label="true edges", **style.REFERENCE))
@@ -351,13 +351,13 @@ def _add_legend(figure, methods, cells, *, edges, band, cut, lacking, note):
         bars = "± sd, none for a single data set" if seeds.min() == 1 else "± sd"
         notes.append(f"Points: mean over {over} of each d; bars: {bars}.")
     if cut:
-        notes.append("Where the sd is nearly the mean or more, they end at a tenth of the mean.")
+        notes.append("Bars and bands end at a tenth of the mean where the sd is near it or larger.")
     if (cells["status"] == "failed").any():
         limits = f" ({'; '.join(failed_early)})" if failed_early else ""
         notes.append(f"NA: every run of the method failed{limits}.")
     if (cells["status"] == "unavailable").any():
         notes.append("Not run: the method could not be run here.")
-    notes += lacking
+    notes += unrun
     partly = cells[(cells["n_failed"] > 0) & (cells["status"] == "ok")]
     if len(partly):
         lacking = dict.fromkeys(
