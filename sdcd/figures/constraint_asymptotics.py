@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter
 
 from sdcd.acyclicity import CONSTRAINTS
 from sdcd.figures.style import add_note, context, new_figure
@@ -64,7 +64,7 @@ def draw(table: pd.DataFrame) -> Figure:
         left.set_xlim(left=0)
         right.set_xscale("log")
         right.xaxis.set_major_locator(FixedLocator([2, 10, 100, 1000]))
-        right.xaxis.set_major_formatter(FuncFormatter(lambda d, _: f"{d:g}"))
+        right.xaxis.set_major_formatter("{x:g}")
         right.xaxis.set_minor_formatter(NullFormatter())
         _legend(figure, table)
         largest = table.loc[table["panel"] == "dimension", "d"].max()

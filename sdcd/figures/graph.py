@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
 from matplotlib.path import Path as Curve
 from matplotlib.textpath import TextPath
+from scipy.optimize import isotonic_regression
 
 from sdcd.data.edges import edge_list
 from sdcd.figures import style
@@ -276,22 +277,8 @@ def _spread(
             wanted = np.array([x[neighbours[vertex]].mean() for vertex in row])
             # Waypoints pull harder, so that long edges are straight.
             pull = np.where(half[row] > 0, 1.0, 4.0)
-            x[row] = _increasing(wanted - steps[k], pull) + steps[k]
+            x[row] = isotonic_regression(wanted - steps[k], weights=pull).x + steps[k]
     return x - (x - half).min()
-
-
-def _increasing(wanted: np.ndarray, pull: np.ndarray) -> np.ndarray:
-    """The non-decreasing sequence closest to ``wanted`` in weighted squares (pool violators)."""
-    blocks: list[list[float]] = []
-    for value, weight in zip(wanted, pull, strict=True):
-        blocks.append([value, weight, 1])
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            value, weight, count = blocks.pop()
-            total = blocks[-1][1] + weight
-            blocks[-1][0] = (blocks[-1][0] * blocks[-1][1] + value * weight) / total
-            blocks[-1][1] = total
-            blocks[-1][2] += count
-    return np.concatenate([np.full(int(count), value) for value, _, count in blocks])
 
 
 def _parts(edges: list[_Edge]) -> list[list[_Edge]]:

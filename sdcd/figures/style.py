@@ -20,7 +20,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
 from sdcd.files import atomic_path
 
@@ -292,7 +292,7 @@ def marker_handle(label: str, marker: str = "o", **look) -> Line2D:
 
 def plain_linear_ticks(axes: Axes) -> None:
     """Separate thousands on a linear vertical axis: 1,000 and not 1000 or 1e3."""
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axes.yaxis.set_major_formatter("{x:,.10g}")
 
 
 def log_scale(axes: Axes, *, zero: bool = False) -> None:
@@ -313,4 +313,4 @@ def log_scale(axes: Axes, *, zero: bool = False) -> None:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=30))
         axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axes.yaxis.set_major_formatter("{x:,.10g}")

@@ -7,7 +7,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter
 
 from sdcd.figures import style
 
@@ -136,7 +135,7 @@ def _draw_shd(axes: Axes, table: pd.DataFrame, methods: Sequence[str]) -> None:
     graphs = curves.index[(curves != empty).any(axis=1)]
     axes.set_xlim(curves.index.min(), graphs.max() * 1.3 if len(graphs) else None)
     axes.set_ylim(0, max(1.05 * returned.max(), 1.6 * empty))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("threshold on the weights")
 
 
