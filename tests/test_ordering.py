@@ -27,6 +27,7 @@ from sdcd.estimator.ordering import (
     fit_order,
     total,
 )
+from sdcd.estimator.pruning import prune
 from sdcd.fits.fingerprint import closure
 from sdcd.methods.ordered import DEFAULTS, OWN_NAMES, SUFFIX, warning
 from sdcd.methods.registry import method, methods
@@ -118,6 +119,18 @@ def test_every_insertion_is_scored_exactly(known):
         assert complying(new, precedes) == new
 
 
+def test_families_are_fitted_alike_alone_and_together(monkeypatch):
+    wanted = [((j, tuple(range(j))), None) for j in range(4)]
+    few = Fitting(hidden=10, first_steps=20, batch_size=128)
+    scores = []
+    for most in (2000, 1):
+        monkeypatch.setattr("sdcd.estimator.local_scores._MOST_NETWORKS", most)
+        scores.append(scores_of(chain(300), fitting=few))
+        scores[-1].fit(wanted)
+    for family, _ in wanted:
+        assert scores[0][family].rows.tobytes() == scores[1][family].rows.tobytes()
+
+
 def test_a_short_fit_is_marked_until_it_is_fitted_longer():
     scores = scores_of(chain(600, 3))
     first, second = (1, (0,)), (2, (0, 1))
@@ -175,6 +188,69 @@ def test_where_the_data_do_not_determine_the_order_the_start_is_pruned_and_the_r
     told = learn(chain(), start=np.eye(4, k=-1, dtype=np.int8), settings=rules)
     assert told.determined and not told.from_start
     assert np.array_equal(told.adjacency, np.eye(4, k=1, dtype=np.int8))
+
+
+def test_the_rows_that_judge_choose_nothing(monkeypatch):
+    seen = {}
+
+    class Watched(LocalScores):
+        def __init__(self, X, intervened, fitted, scored, judged, *more):
+            seen["judged"] = judged
+            super().__init__(X, intervened, fitted, scored, judged, *more)
+
+    def pruning(start, X, *more, **how):
+        seen["pruned on"] = X
+        return prune(start, X, *more, **how)
+
+    monkeypatch.setattr("sdcd.estimator.ordered.LocalScores", Watched)
+    monkeypatch.setattr("sdcd.estimator.ordered.prune", pruning)
+    X, rules = chain(), Settings(fitting=QUICK, restarts=1)
+    first = learn(X, order=np.array([3, 2, 1, 0]), settings=rules)
+    Y, judged = X.copy(), seen["judged"]
+    Y[judged] = np.random.default_rng(0).permuted(Y[judged], axis=0)
+    second = learn(Y, order=np.array([3, 2, 1, 0]), settings=rules)
+    assert len(judged) == 150 and second.history == first.history
+    assert np.array_equal(second.order, first.order)
+    assert np.array_equal(second.adjacency, first.adjacency)
+    edges = first.adjacency != 0
+    assert (first.gain[edges] > 0.1).all() and (second.gain[edges] < 0).all()
+    # Nor do they prune the start.
+    once = replace(rules, restarts=0, search=SearchRules(max_rounds=1))
+    learn(X, start=np.eye(4, k=-1), settings=once)
+    assert np.array_equal(seen["pruned on"], np.delete(X, judged, axis=0))
+
+
+def test_candidates_are_those_that_predict_and_those_of_the_graph():
+    def order(**changes):
+        rules = replace(Settings(fitting=QUICK, restarts=0), **changes)
+        return learn(chain(), order=np.array([3, 2, 1, 0]), settings=rules).order.tolist()
+
+    # Without a candidate no order is better than another.
+    assert order(blanket=np.inf, widenings=0) == [3, 2, 1, 0]
+    assert order(widenings=0) == order(blanket=np.inf) == [0, 1, 2, 3]
+
+
+def test_the_order_is_determined_unless_more_than_half_of_the_edges_are_not():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(2000, 6))
+    X[:, :2] = chain(2000, 2)
+    for j in (3, 5):
+        # Linear with normal noise: either direction is as likely.
+        X[:, j] = (X[:, j - 1] + X[:, j]) / np.sqrt(2)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    for d, undetermined in ((4, 1), (6, 2)):
+        rules = Settings(fitting=QUICK, restarts=0)
+        result = learn(X[:, :d], order=np.arange(d), settings=rules)
+        assert result.adjacency.sum() == d // 2
+        assert result.undetermined == undetermined and result.ended
+        assert result.determined == (undetermined <= d // 2 / 2)
+
+
+def test_a_restart_begins_elsewhere():
+    result = learn(chain(), order=np.arange(4), settings=Settings(fitting=QUICK, restarts=1))
+    first, second = ([r for r in result.history if r["search"] == k] for k in (0, 1))
+    assert second[0]["score"] < first[-1]["score"] - 0.1
+    assert [record["kept"] for record in result.searches] == [True, False]
 
 
 def test_a_search_that_does_not_end_determines_no_order():
