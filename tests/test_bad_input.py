@@ -591,6 +591,17 @@ def test_broken_yaml_is_named_by_file_and_line(tmp_path):
     path.write_bytes(b"a: \xff\n")
     with pytest.raises(InputError, match="not UTF-8 text"):
         read_yaml(path)
+    # YAML would take the last one and leave out the others without a word.
+    path.write_text("a: {b: 1}\nc: [{d: 1}]\na: {b: 2}\n")
+    with pytest.raises(InputError, match=rf"^{path}: line 3: key 'a' again, after line 1"):
+        read_yaml(path)
+    path.write_text("c:\n- {d: 1, d: 2}\n")
+    with pytest.raises(InputError, match="line 2: key 'd' again"):
+        read_yaml(path)
+    path.write_text("a: &a [1, *a]\n")
+    assert list(read_yaml(path)) == ["a"]
+    path.write_text("")
+    assert read_yaml(path) is None
     assert read_yaml(tmp_path / "absent.yaml") is None
     assert json.dumps(read_yaml(ROOT / "config.yaml"))
 

@@ -103,6 +103,10 @@ FAULTS = [
         "mine.method_options.GIES.settings.no: unknown parameter of GIES",
     ),
     ({"method_options": {"GEIS": {}}}, "mine.method_options: unknown method 'GEIS'"),
+    (
+        {"methods": ["SDCD"], "method_options": {"SDCD": {"scatter": {"targets_per_job": 2}}}},
+        "mine.method_options.SDCD.scatter: expected only for the data sets of the scales",
+    ),
 ]
 
 
@@ -122,6 +126,13 @@ def test_data_and_methods_are_needed_and_a_scale_cannot_have_the_folders_name():
     make_plan(config, SCHEMA)
     with pytest.raises(InputError, match=r"scales\.own: found a scale of this name"):
         own_studies(config, SCHEMA)
+
+
+def test_a_table_is_not_called_like_what_the_workflow_has_there():
+    """Its page would be removed at the end of each run."""
+    content = {"data": "x", "methods": ["GIES"]}
+    with pytest.raises(InputError, match=r"^config key own_data\.finished: found a table of this"):
+        own_studies({**copy.deepcopy(CONFIG), "own_data": {"finished": content}}, SCHEMA)
 
 
 def refused(**content):

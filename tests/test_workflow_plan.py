@@ -3,6 +3,7 @@
 import copy
 import csv
 import json
+import math
 import re
 from collections import Counter
 from pathlib import Path
@@ -283,6 +284,29 @@ FAULTS = [
         "method_options.SDCD.settings.epochs_1: found -5, expected a number from 0 on",
     ),
     (at(["method_options"], {"SDDC": {}}), "method_options: unknown method 'SDDC'"),
+    (
+        at(["method_options"], {"SDCD": {"settings": {"checkpoint": "x.npz"}}}),
+        "method_options.SDCD.settings.checkpoint: found 'x.npz', expected none: each fit has a",
+    ),
+    (
+        at(["method_options"], {"SDCD": {"threads": 2.0}}),
+        "method_options.SDCD.threads: found 2.0, expected a whole number from 1 on",
+    ),
+    (
+        at(["scales", "quick", "time_limit_s"], math.inf),
+        "scales.quick.time_limit_s: found Infinity, expected a positive number of seconds",
+    ),
+    (
+        at(["scales", "quick", "memory_limit_mb"], math.nan),
+        "scales.quick.memory_limit_mb: found NaN, expected a positive number of megabytes",
+    ),
+    *(
+        (
+            at(["scales", "quick", "grids", "interventional", 0, "fractions"], [0, fraction]),
+            f"scales.quick.grids.interventional[0].fractions: found {fraction}, expected at most",
+        )
+        for fraction in (1e-05, 0.3333333)
+    ),
     (
         at(["method_options"], {"GIES": {"scatter": {"targets_per_job": 5}}}),
         'method_options.GIES.scatter: found {"targets_per_job": 5}, but GIES has no first stage',

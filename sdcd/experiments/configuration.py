@@ -7,6 +7,7 @@ schema is the only place that says what a key may hold.
 
 import copy
 import json
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -20,12 +21,16 @@ def read_yaml(path: str | Path) -> object:
     Raises
     ------
     InputError
-        If it is not YAML, or not text: with the file, the line, and what is wrong there.
+        If it is not YAML, or not text, or has a key twice, of which YAML would take the last: with
+        the file, the line, and what is wrong there.
     """
     import yaml
 
     try:
-        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        loader = yaml.SafeLoader(Path(path).read_text(encoding="utf-8"))
+        node = loader.get_single_node()
+        _refuse_repeated_keys(path, node)
+        return None if node is None else loader.construct_document(node)
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:
@@ -38,6 +43,29 @@ def read_yaml(path: str | Path) -> object:
             f"{path}{where}: not YAML ({problem}); indent with spaces only, and keys of one level "
             "alike"
         ) from None
+
+
+def _refuse_repeated_keys(path: str | Path, node) -> None:
+    pending, seen = [node], set()
+    while pending:
+        node = pending.pop()
+        # An alias is the node that it names.
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.id == "sequence":
+            pending += node.value
+        elif node.id == "mapping":
+            lines = {}
+            for key, value in node.value:
+                line = key.start_mark.line + 1
+                if key.id == "scalar" and key.value in lines:
+                    raise InputError(
+                        f"{path}: line {line}: key {key.value!r} again, after line "
+                        f"{lines[key.value]}, expected each key once"
+                    )
+                lines[str(key.value)] = line
+                pending.append(value)
 
 
 def checked(config: Mapping[str, object], schema: Mapping[str, object]) -> dict[str, object]:
@@ -57,8 +85,16 @@ def checked(config: Mapping[str, object], schema: Mapping[str, object]) -> dict[
         type, or a value that is not allowed.
     """
     from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
 
-    errors = Draft202012Validator(schema).iter_errors(config)
+    # YAML has .inf and .nan, which are no limits, and 2.0, which is no count.
+    types = Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {
+            "number": lambda _, value: type(value) is int or _is_finite(value),
+            "integer": lambda _, value: type(value) is int,
+        }
+    )
+    errors = extend(Draft202012Validator, type_checker=types)(schema).iter_errors(config)
     # Unknown keys first: a misspelt key also makes the right one missing.
     order = sorted(
         errors, key=lambda e: (e.validator != "additionalProperties", list(map(str, e.path)))
@@ -68,6 +104,10 @@ def checked(config: Mapping[str, object], schema: Mapping[str, object]) -> dict[
     config = copy.deepcopy(dict(config))
     _fill(config, schema, schema)
     return config
+
+
+def _is_finite(value: object) -> bool:
+    return type(value) is float and math.isfinite(value)
 
 
 def key_path(parts: Iterable[object]) -> str:

@@ -33,6 +33,12 @@ from sdcd.parameters import closest
 FOLDER = "own"
 """The folder of results, beside those of the scales."""
 
+TAKEN = ("finished", "progress.json")
+"""What the workflow removes, or writes, in this folder: no table can be called so."""
+
+OF_GRIDS = {"min_d", "max_d", "max_seeds", "fewer_seeds", "scatter"}
+"""Options of a method that say nothing of a single table."""
+
 SMALL = 2_000_000
 """Values of a table that is read before anything is planned: it takes a second or two."""
 
@@ -119,6 +125,17 @@ def own_studies(config: Mapping[str, object], schema: Mapping[str, object]) -> d
     found = {}
     for name, content in config["own_data"].items():
         where = f"own_data.{name}"
+        if name in TAKEN:
+            raise InputError(
+                f"config key {where}: found a table of this name, expected another: the workflow "
+                f"has something called {name} where its page would go"
+            )
+        for method, options in content["method_options"].items():
+            for key in sorted(OF_GRIDS & options.keys()):
+                raise InputError(
+                    f"config key {where}.method_options.{method}.{key}: expected only for the "
+                    "data sets of the scales"
+                )
         names = named_methods(config, content["methods"], kinds)
         check_names(names, f"{where}.methods", kinds)
         check_names(content["method_options"], f"{where}.method_options", kinds)

@@ -404,6 +404,11 @@ def _check_settings(method: Method, settings: Mapping[str, object], where: str) 
                 f"config key {where}.{key}: found {value}, expected a number from 0 on such as "
                 f"{default}"
             )
+        if key == "checkpoint" and default is None and value is not None:
+            raise InputError(
+                f"config key {where}.{key}: found {value!r}, expected none: each fit has a file of "
+                "its own for its progress"
+            )
         try:
             method.parameters({key: value})
         except InputError as error:
@@ -443,6 +448,13 @@ def _fewer_rows(scale, family) -> str:
 
 def _check_grids(grids, where) -> None:
     for position, grid in enumerate(grids):
+        for fraction in grid.get("fractions", []):
+            name = f"{fraction:g}"
+            if float(name) != fraction or "e" in name:
+                raise InputError(
+                    f"config key {where}[{position}].fractions: found {fraction}, expected at most "
+                    "six digits, and 0 or 0.0001 and more: data sets are named by it"
+                )
         for d, s in itertools.product(grid["d"], grid["s"]):
             if s * d > d * (d - 1) // 2:
                 raise InputError(

@@ -9,6 +9,9 @@ from sdcd.errors import InputError
 from sdcd.experiments.configuration import read_yaml
 
 try:
-    read_yaml(HERE / "config.yaml")
+    for path in (HERE / "config.yaml", *workflow.overwrite_configfiles):
+        # Others are JSON.
+        if Path(path).suffix in (".yaml", ".yml"):
+            read_yaml(path)
 except InputError as error:
     sys.exit(f"Error: {error}")
