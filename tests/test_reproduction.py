@@ -11,7 +11,7 @@ import yaml
 
 from sdcd import published, verdicts
 from sdcd.data.dataset import write_dataset
-from sdcd.errors import InputError
+from sdcd.errors import FitKilled, InputError
 from sdcd.experiments.datasets import DatasetKey
 from sdcd.experiments.plan import make_plan
 from sdcd.files import read_json
@@ -162,6 +162,35 @@ def test_fits_of_another_scale_are_not_adopted(plan, tmp_path, threshold, rows, 
     with pytest.raises(InputError, match=message):
         adopt(plan, tmp_path / "ledger", tmp_path)
     assert not len(ledger.read(tmp_path / "ledger"))
+
+
+def test_a_fit_that_passed_a_lower_limit_is_not_adopted(plan, tmp_path):
+    key = DatasetKey("observational", 4, 1, 0)
+    data = tmp_path / f"data/{key.name}.npz"
+    write_dataset(data, simulate(4, 1, 0, n_observational=300))
+    out = tmp_path / f"fits/{key.name}/sortnregress.npz"
+    # The plan's is 100 s.
+    run_fit(data, "sortnregress", out=out, settings={"threshold": 0.2}, time_limit_s=1e-6)
+    with pytest.raises(InputError, match=r"found time_s = 1e-06, expected 100 as at scale 'tiny'"):
+        adopt(plan, tmp_path / "ledger", tmp_path)
+
+
+def test_fits_from_other_rows_count_for_nothing_and_are_not_replaced(plan, filled, tmp_path):
+    rows = ledger.read(filled).to_dict("records")
+    rows[0]["shortened"] = "threshold = 0.2 instead of 0.3"
+    ledger.add(tmp_path, rows)
+    message = r"fits\.csv: observational/d4_s1_seed0 sortnregress has all rows, expected 300 "
+    for use in (missing, run, standing):
+        with pytest.raises(InputError, match=message):
+            use(plan, tmp_path)
+    with pytest.raises(InputError, match=message):
+        adopt(plan, tmp_path, tmp_path)
+
+
+def test_a_fingerprint_of_digits_stays_one(filled, tmp_path):
+    rows = ledger.read(filled).to_dict("records")
+    ledger.add(tmp_path, [{**row, "fingerprint": "0" * 15 + "1"} for row in rows])
+    assert set(ledger.read(tmp_path)["fingerprint"]) == {"0" * 15 + "1"}
 
 
 def test_the_report_is_drawn_without_a_fit(plan, filled, tmp_path):
@@ -333,6 +362,22 @@ def test_the_command_draws_the_ledger_and_tells_of_older_code(
     for row in table.itertuples():
         record = read_json(tmp_path / f"drawn/fits/{row.dataset}/{row.method}.json")
         assert record["machine"]["cpu"] == row.cpu
+
+
+def test_the_command_says_what_it_cannot_do_in_one_line(monkeypatch, capsys, plan, tmp_path):
+    run_sddc = ("--folder", tmp_path, "run", "--methods", "SDDC")
+    assert _command(monkeypatch, "--scale", "smoke", *run_sddc) == 2
+    line = capsys.readouterr().err
+    assert "method 'SDDC': not at scale 'smoke', expected one that is (did you mean 'SDCD'" in line
+    monkeypatch.setattr("sdcd.reproduction.__main__._plan", lambda scale: plan)
+    for error, code in ((FitKilled("killed by SIGKILL"), 4), (KeyboardInterrupt(), 130)):
+
+        def fail(*args, error=error, **options):
+            raise error
+
+        monkeypatch.setattr("sdcd.reproduction.run.run_fit", fail)
+        assert _command(monkeypatch, "--folder", tmp_path, "run") == code
+        assert capsys.readouterr().err.count("\n") == 2
 
 
 def test_the_command_refuses_an_empty_ledger_in_one_line(monkeypatch, capsys, tmp_path):

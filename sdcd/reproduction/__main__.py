@@ -2,12 +2,12 @@
 
 import argparse
 import math
+import signal
 import sys
 from pathlib import Path
 
-import yaml
-
-from sdcd.errors import InputError
+from sdcd.errors import FitKilled, InputError
+from sdcd.experiments.configuration import read_yaml
 from sdcd.experiments.plan import Plan, make_plan
 from sdcd.reproduction import ledger
 from sdcd.reproduction.look import look, older_than_the_code
@@ -63,16 +63,22 @@ def main() -> int:
                 print("these count all the same; 'run --stale' would make them again")
             print(f"report: {report.resolve()}")
     except InputError as error:
-        print(f"python -m sdcd.reproduction: {error}", file=sys.stderr)
-        return 2
+        return _end(str(error), 2)
+    except FitKilled as error:
+        return _end(str(error), 4)
+    except KeyboardInterrupt:
+        return _end("interrupted", 128 + signal.SIGINT)
     return 0
 
 
+def _end(line: str, code: int) -> int:
+    print(f"python -m sdcd.reproduction: {line}", file=sys.stderr)
+    return code
+
+
 def _plan(scale: str) -> Plan:
-    config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
-    schema = (ROOT / "workflow/schemas/config.schema.yaml").read_text(encoding="utf-8")
-    config["scale"] = scale
-    return make_plan(config, yaml.safe_load(schema))
+    schema = read_yaml(ROOT / "workflow/schemas/config.schema.yaml")
+    return make_plan({**read_yaml(ROOT / "config.yaml"), "scale": scale}, schema)
 
 
 def _say_missing(plan: Plan, folder: Path) -> None:

@@ -11,6 +11,7 @@ import fcntl
 import io
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -43,7 +44,8 @@ def read(folder: str | Path) -> pd.DataFrame:
         path,
         keep_default_na=False,
         na_values=[""],
-        dtype={"commit": str},
+        # Some consist of digits.
+        dtype={"commit": str, "fingerprint": str},
         float_precision="round_trip",
     )
     missing = [name for name in COLUMNS if name not in table]
@@ -107,9 +109,33 @@ def row_of(
 
 
 def planned(plan: Plan, ledger: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a ledger whose method has the plan's settings; others are of other scales."""
+    """The rows of a ledger whose method has the plan's settings; others are of other scales.
+
+    Raises
+    ------
+    InputError
+        If one that the plan has was made from another number of rows: a ledger has one or the
+        other.
+    """
     settings = {name: settings_text(method.settings) for name, method in plan.methods.items()}
-    return ledger[ledger["settings"] == ledger["method"].map(settings)]
+    rows = ledger[ledger["settings"] == ledger["method"].map(settings)]
+    made = rows.set_index(["dataset", "method"])["shortened"].fillna("").to_dict()
+    for experiment in plan.experiments.values():
+        for key, name in experiment.fits():
+            wanted = _fewer_rows(experiment.methods[name]["shortened"])
+            found = _fewer_rows(made.get((key.name, name), wanted))
+            if found != wanted:
+                raise InputError(
+                    f"{FILE}: {key.name} {name} has {found or 'all rows'}, expected "
+                    f"{wanted or 'all rows'} as at scale {plan.scale!r}; --folder names another "
+                    "ledger"
+                )
+    return rows
+
+
+def _fewer_rows(shortened: str) -> str:
+    """The part of what was shortened in a fit that is about the rows of its data set."""
+    return "; ".join(re.findall(r"(?:^|; )([\d,]+ rows [^;]*)", shortened))
 
 
 def table_of(experiment: Experiment, plans: Mapping, ledger: pd.DataFrame) -> pd.DataFrame:
@@ -153,7 +179,7 @@ def kept_runs(plan: Plan, folder: str | Path) -> dict[str, pd.DataFrame]:
         Where the ledger lies, and beside it ``runs/`` with the tables of the studies and those made
         from the fits' weights.
     """
-    fits = read(folder)
+    fits = planned(plan, read(folder))
     tables = {
         name: table_of(experiment, plan.methods, fits)
         for name, experiment in plan.experiments.items()

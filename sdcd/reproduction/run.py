@@ -21,6 +21,7 @@ from sdcd.fits.provenance import fit_fingerprint
 from sdcd.fits.record import load_fit
 from sdcd.fits.run import run_fit
 from sdcd.methods.registry import methods
+from sdcd.parameters import closest
 from sdcd.reproduction import ledger
 from sdcd.runs.collect import run_row
 from sdcd.simulation import simulate_family
@@ -46,7 +47,7 @@ def missing(
     list of (float, DatasetKey, str)
         Expected seconds (infinite where unknown), data set, method.
     """
-    table = ledger.read(folder)
+    table = ledger.planned(plan, ledger.read(folder))
     have = {
         (row.dataset, row.method, row.settings): (row.fingerprint, row.status)
         for row in table[[*ledger.KEY, "fingerprint", "status"]].itertuples()
@@ -81,7 +82,18 @@ def run(
 
     ``only`` names the methods to run; all by default. A fit that would end after ``hours`` is still
     finished: nothing is decided by the clock.
+
+    Raises
+    ------
+    InputError
+        If the plan has no method of a name in ``only``.
     """
+    for name in only:
+        if name not in plan.methods:
+            hint = closest(name, plan.methods) or f" (those: {', '.join(plan.methods)})"
+            raise InputError(
+                f"method {name!r}: not at scale {plan.scale!r}, expected one that is{hint}"
+            )
     end = time.monotonic() + 3600 * hours
     shortened = _fits(plan)
     made = 0
@@ -104,9 +116,10 @@ def adopt(plan: Plan, folder: str | Path, results: str | Path) -> int:
     Raises
     ------
     InputError
-        If one was made with other settings or from other rows than the plan has, as at another
-        scale. Nothing is added then.
+        If one was made with other settings or from other rows than the plan has, or passed a lower
+        limit, as at another scale. Nothing is added then.
     """
+    ledger.planned(plan, ledger.read(folder))
     rows = []
     for (key, name), shortened in _fits(plan).items():
         path = Path(results) / f"fits/{key.name}/{name}.npz"
@@ -129,6 +142,15 @@ def _require_as_planned(
     if found["n_rows"] is None:
         # It failed before it had read its data.
         del wanted["n_rows"]
+    limits = {
+        "timeout": ("time_s", method.time_limit_s),
+        "oom": ("memory_mb", method.memory_limit_mb),
+    }
+    if record["status"] in limits:
+        name, limit = limits[record["status"]]
+        passed = record["limits"][name]
+        if passed is not None and passed < limit:
+            found[name], wanted[name] = passed, limit
     for name, value in wanted.items():
         if found.get(name) != value:
             raise InputError(
