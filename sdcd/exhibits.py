@@ -317,8 +317,9 @@ EXHIBITS = {
         module="sdcd.tables.cells",
         title="SHD on interventional data",
         caption="SHD with an increasing fraction of variables intervened on, by edges "
-        "per variable s and number of variables d; δ is the edge density, s d / (d (d - 1) / 2). "
-        "Lower is better; our lowest mean in a row is bold.",
+        "per variable s and number of variables d; δ is the edge density, s d / (d (d - 1) / 2), "
+        "of which the paper prints whole per cent, rounded down. Lower is better; our lowest mean "
+        "in a row is bold.",
         label="app:tab:empirical:interventional",
         options={
             "experiment": "interventional",

@@ -273,7 +273,7 @@ class TestInterventional:
         runs = published_runs("interventional")
         figure = draw("interventional", runs)
         titles = [axes.get_title() for axes in figure.axes]
-        assert titles[0] == "d = 20, s = 2 (δ = 21 %)"
+        assert titles[0] == "d = 20, s = 2 (δ = 21.1 %)"
         assert len(titles) == 9
         assert legend_texts(figure)[:2] == ["SDCD", "DCDI-G"]
         full = draw("interventional_full", runs)

@@ -185,6 +185,9 @@ def test_a_search_over_orders_is_a_step_of_its_own(planted):
     assert shown.leads_sentence.startswith("Of 1 comparisons with another ordered method")
     # What pruning does is not asked of it, nor the other way round.
     assert section(both).methods == "SDCD-pruned"
+    more = runs_of(("NOTEARS", 20, 9), ("NOTEARS+order", 20, 8))
+    names = section(pd.concat([both, more]), ORDERING).methods
+    assert names == "SDCD-ordered, GIES+order and NOTEARS+order"
 
 
 def test_wrong_edges_are_told_apart_by_the_causal_order(tmp_path, monkeypatch):

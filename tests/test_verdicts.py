@@ -335,6 +335,9 @@ class TestClaims:
             *("unstable-exp", "unstable-binom", "d-unstable-inv", "stable-rho"),
         ):
             assert claims.loc[name, "verdict"] == "reproduced", name
+        # How runs ended, in words.
+        assert " failed (error)." in claims.loc["dcdi-crashes", "note"]
+        assert claims.loc["dcdfg-scales", "note"].endswith(" ok.")
 
     def test_what_the_logs_contradict_is_not_reproduced(self, of_logs):
         claims = claims_of(of_logs)

@@ -80,7 +80,7 @@ def draw(
                 _draw_boxes(axes, runs[here], there, metric, shown, fractions, log)
                 if metric == "shd" and here.any():
                     axes.axhline(s * d, linewidth=0.9, **style.REFERENCE)
-                axes.set_title(f"d = {d}, s = {s} (δ = {200 * s / (d - 1):.0f} %)")
+                axes.set_title(f"d = {d}, s = {s} (δ = {200 * s / (d - 1):.1f} %)")
                 if column:
                     axes.tick_params(labelleft=False)
                 if index == len(rows) - 1:

@@ -259,8 +259,9 @@ def section(runs: pd.DataFrame, step: Step = PRUNING) -> Section | None:
     compared = [
         group[group["method"].isin((name, base))] for _, name, base, group in _with_step(runs, step)
     ]
+    *first, last = dict.fromkeys(table["method"])
     return Section(
-        " and ".join(dict.fromkeys(table["method"])),
+        " and ".join(filter(None, [", ".join(first), last])),
         _answers(table),
         _by_experiment(table, overall(runs, step)),
         lead,

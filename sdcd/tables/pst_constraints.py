@@ -65,8 +65,8 @@ WRITTEN = {
 """The formulas of each constraint."""
 
 NOTES = (
-    "h_inv: the paper's table prints tr (I − A)⁻¹ and 1/(1 − x); the − d of h_inv is in its text. "
-    "Without it h_inv would be d on an acyclic graph, and not 0.",
+    "h_inv: the paper's table has it without − d, which its text has, and its series without − 1. "
+    "As printed, it would be d on an acyclic graph, and not 0.",
 )
 
 

@@ -91,7 +91,10 @@ def _ends(data: Data, *, failing: bool) -> Outcome:
         return Outcome(0, expected)
     contrary = ours[(ours["status"] == "ok") == failing]
     counts = ours["status"].value_counts()
-    kinds = ", ".join(f"{count} {status}" for status, count in counts.items())
+    kinds = ", ".join(
+        f"{count} {status}" if status == "ok" else f"{count} failed ({status})"
+        for status, count in counts.items()
+    )
     note = f"{len(ours)} runs: {kinds}."
     if len(contrary):
         note += f" Contrary to the claim at d={', '.join(map(str, sorted(set(contrary['d']))))}."
