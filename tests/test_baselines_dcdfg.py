@@ -5,21 +5,22 @@ import math
 import numpy as np
 import pytest
 import torch
+from support.dcdi import (
+    assert_descended,
+    assert_float32_rounds,
+    assert_gradients,
+    batch,
+    lagrangian,
+    leaves_of,
+    random_rows,
+)
+from support.fits import fit, generators_untouched
 
-from sdcd.baselines.dcdi_models.augmented_lagrangian import PORT, AugmentedLagrangian, Rows
 from sdcd.baselines.dcdi_models.factor_graph import DCDFG, largest_confident_dag
 from sdcd.baselines.dcdi_models.kernels import LANES, draw_roles, fill_uniform
 from sdcd.baselines.dcdi_models.networks import RMSprop, generator_state
 from sdcd.errors import InputError
 from sdcd.graphs import is_acyclic
-from sdcd.methods.registry import method
-
-
-def random_rows(d, n, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(d, n, dtype=torch.float64, generator=generator)
-    observed = (torch.rand(d, n, generator=generator) > 0.3).double()
-    return Rows(x.numpy(), observed.numpy())
 
 
 def perturbed(d, modules, seed=1):
@@ -109,19 +110,6 @@ def truth(leaves, state, x, observed):
     return nll, reg, h, nll + 0.1 * reg + 2 * h + 3.5 * h**2
 
 
-def leaves_of(model):
-    return {
-        name: torch.from_numpy(value.copy()).requires_grad_()
-        for name, value in model.parameters.values.items()
-    }
-
-
-def lagrangian(dtype=np.float64):
-    lagrangian = AugmentedLagrangian(PORT, dtype, 0.1)
-    lagrangian.gamma, lagrangian.mu = lagrangian.dtype.type(2.0), lagrangian.dtype.type(7.0)
-    return lagrangian
-
-
 @pytest.mark.parametrize(("d", "m", "B"), [(5, 3, 40), (11, 10, 130)])
 def test_gradients_against_autograd_through_straight_through_roles(d, m, B):
     rows = random_rows(d, 200)
@@ -131,15 +119,12 @@ def test_gradients_against_autograd_through_straight_through_roles(d, m, B):
     model.gradient(rows, order, lagrangian())
 
     leaves = leaves_of(model)
-    x, observed = (torch.from_numpy(array[:, order]) for array in (rows.x, rows.observed))
+    x, observed = batch(rows, order)
     nll, reg, h, objective = truth(leaves, state, x, observed)
     objective.backward()
     np.testing.assert_array_equal(model.noise, state)
 
-    for name, leaf in leaves.items():
-        np.testing.assert_allclose(
-            model.parameters.gradients[name], leaf.grad, rtol=1e-9, atol=1e-12, err_msg=name
-        )
+    assert_gradients(model, leaves)
     model.noise[:] = generator_state(0, 0)
     assert model.nll(rows, order) == pytest.approx(float(nll.detach()), rel=1e-10)
     assert model.penalties() == pytest.approx((float(reg.detach()), float(h.detach())))
@@ -154,31 +139,16 @@ def test_trajectory_is_that_of_autograd_and_torchs_rmsprop():
     leaves, state = leaves_of(model), model.noise.copy()
     model.descend(rows, order, B, lagrangian(), RMSprop(model.parameters, 1e-3))
 
-    optimiser = torch.optim.RMSprop(leaves.values(), lr=1e-3, alpha=0.99, eps=1e-8)
-    for batch in order.reshape(steps, B):
-        x, observed = (torch.from_numpy(array[:, batch]) for array in (rows.x, rows.observed))
-        optimiser.zero_grad()
-        truth(leaves, state, x, observed)[-1].backward()
-        optimiser.step()
-    for name, leaf in leaves.items():
-        np.testing.assert_allclose(
-            model.parameters.values[name], leaf.detach(), rtol=0, atol=1e-8, err_msg=name
-        )
+    def objective(x, observed):
+        return truth(leaves, state, x, observed)[-1]
+
+    assert_descended(model, leaves, rows, order.reshape(steps, B), objective)
 
 
 def test_float32_gradients_are_those_of_float64_within_rounding():
     d, m = 9, 4
-    rows = random_rows(d, 128)
-    gradients = {}
-    start = perturbed(d, m)
-    for dtype in ("float32", "float64"):
-        model = DCDFG(d, m, dtype=dtype, seed=0)
-        model.parameters.flat[:] = start.parameters.flat
-        L = lagrangian(dtype)
-        model.gradient(Rows(*(a.astype(dtype) for a in (rows.x, rows.observed))), np.arange(128), L)
-        gradients[dtype] = model.parameters.flat_gradient
-    assert gradients["float32"].dtype == np.float32
-    np.testing.assert_allclose(gradients["float32"], gradients["float64"], rtol=1e-3, atol=3e-7)
+    start, rows = perturbed(d, m), random_rows(d, 128)
+    assert_float32_rounds(start, rows, lambda dtype: DCDFG(d, m, dtype=dtype, seed=0))
 
 
 # Start and constraint
@@ -260,12 +230,6 @@ def test_cut_gives_a_dag_for_random_roles():
 # The method
 
 
-def run(X, intervened, seed=0, **settings):
-    m = method("DCD-FG")
-    names = tuple(f"X{j}" for j in range(X.shape[1]))
-    return m.fit(X, intervened, names, seed, **m.parameters(settings))
-
-
 def test_separates_causes_from_effects():
     # Two causes, four effects through one hidden sum; interventions on the causes.
     rng = np.random.default_rng(0)
@@ -278,7 +242,7 @@ def test_separates_causes_from_effects():
     for j in range(2, 6):
         X[:, j] = np.where(intervened[:, j], X[:, j], total + 0.3 * X[:, j])
     X = ((X - X.mean(0)) / X.std(0, ddof=1)).astype(np.float32)
-    graph = run(X, intervened, modules=3)
+    graph = fit("DCD-FG", X, intervened, modules=3)
     assert graph.diagnostics["stopped"] == "converged"
     assert is_acyclic(graph.adjacency)
     assert graph.adjacency[:2, 2:].all()
@@ -288,17 +252,14 @@ def test_separates_causes_from_effects():
 def test_same_seed_same_result_and_global_generators_untouched():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, 4)).astype(np.float32)
-    intervened = np.zeros((500, 4), bool)
-    torch.manual_seed(5)
-    np.random.seed(5)
-    before = torch.get_rng_state(), np.random.get_state()[1].copy()
-    first, again, other = (run(X, intervened, seed, max_epochs=3).weights for seed in (1, 1, 2))
+    with generators_untouched():
+        first, again, other = (
+            fit("DCD-FG", X, seed=seed, max_epochs=3).weights for seed in (1, 1, 2)
+        )
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
-    assert torch.equal(torch.get_rng_state(), before[0])
-    np.testing.assert_array_equal(np.random.get_state()[1], before[1])
 
 
 def test_unknown_dtype_is_an_input_error():
     with pytest.raises(InputError, match="expected one of float32, float64"):
-        run(np.zeros((10, 3), np.float32), np.zeros((10, 3), bool), dtype="float16")
+        fit("DCD-FG", np.zeros((10, 3), np.float32), dtype="float16")

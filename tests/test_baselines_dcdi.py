@@ -8,11 +8,20 @@ import numpy as np
 import pytest
 import torch
 from scipy.linalg import expm as scipy_expm
+from support.dcdi import (
+    assert_descended,
+    assert_float32_rounds,
+    assert_gradients,
+    batch,
+    lagrangian,
+    leaves_of,
+    random_rows,
+)
+from support.fits import fit, generators_untouched
 
 from sdcd.baselines.dcdi_models.augmented_lagrangian import (
     PORT,
     AugmentedLagrangian,
-    Rows,
     minimise_by_epochs,
     split,
 )
@@ -27,7 +36,6 @@ from sdcd.baselines.dcdi_models.kernels import (
 from sdcd.baselines.dcdi_models.model import DCDI, Gaussian, SigmoidalFlow
 from sdcd.baselines.dcdi_models.networks import RMSprop, generator_state
 from sdcd.errors import InputError, MethodFailure
-from sdcd.methods.registry import method
 
 
 def collider(n=4000, seed=0):
@@ -43,13 +51,6 @@ def collider(n=4000, seed=0):
 
 
 COLLIDER = [[0, 0, 1], [0, 0, 1], [0, 0, 0]]
-
-
-def random_rows(d, n, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(d, n, dtype=torch.float64, generator=generator)
-    observed = (torch.rand(d, n, generator=generator) > 0.3).double()
-    return Rows(x.numpy(), observed.numpy())
 
 
 # Random masks
@@ -164,7 +165,7 @@ def test_constant_overflows_float32_from_90_variables_on():
 
     X = np.random.default_rng(0).standard_normal((50, 100)).astype(np.float32)
     with pytest.raises(MethodFailure, match="at d = 100") as failure:
-        run("DCDI-G", X, np.zeros(X.shape, bool))
+        fit("DCDI-G", X)
     assert failure.value.status == "overflow"
 
 
@@ -286,19 +287,6 @@ def truth(leaves, density, state, x, observed, multipliers):
     return nll, nll + 0.1 * P.sum() / d**2 + gamma * h + mu / 2 * h**2
 
 
-def leaves_of(model):
-    return {
-        name: torch.from_numpy(value.copy()).requires_grad_()
-        for name, value in model.parameters.values.items()
-    }
-
-
-def lagrangian(gamma, mu, dtype=np.float64):
-    lagrangian = AugmentedLagrangian(PORT, dtype, 0.1)
-    lagrangian.gamma, lagrangian.mu = lagrangian.dtype.type(gamma), lagrangian.dtype.type(mu)
-    return lagrangian
-
-
 @pytest.mark.parametrize("density", [Gaussian(), SigmoidalFlow()], ids=["G", "DSF"])
 @pytest.mark.parametrize(("d", "B", "hidden", "layers"), [(5, 40, 16, 2), (11, 130, 7, 3)])
 def test_gradients_against_autograd_through_straight_through_masks(density, d, B, hidden, layers):
@@ -313,15 +301,12 @@ def test_gradients_against_autograd_through_straight_through_masks(density, d, B
     model.gradient(rows, order, lagrangian(2.0, 7.0))
 
     leaves = leaves_of(model)
-    x, observed = (torch.from_numpy(array[:, order]) for array in (rows.x, rows.observed))
+    x, observed = batch(rows, order)
     nll, objective = truth(leaves, density, state, x, observed, (2.0, 7.0))
     objective.backward()
     np.testing.assert_array_equal(model.noise, state)
 
-    for name, leaf in leaves.items():
-        np.testing.assert_allclose(
-            model.parameters.gradients[name], leaf.grad, rtol=1e-9, atol=1e-12, err_msg=name
-        )
+    assert_gradients(model, leaves)
     model.noise[:] = generator_state(0, 0)
     assert model.nll(rows, order) == pytest.approx(float(nll.detach()), rel=1e-9)
 
@@ -338,42 +323,21 @@ def test_trajectory_is_that_of_autograd_and_torchs_rmsprop(density):
     leaves, state = leaves_of(model), model.noise.copy()
     model.descend(rows, order, B, L, RMSprop(model.parameters, 1e-3))
 
-    optimiser = torch.optim.RMSprop(leaves.values(), lr=1e-3, alpha=0.99, eps=1e-8)
-    for batch in order.reshape(steps, B):
-        x, observed = (torch.from_numpy(array[:, batch]) for array in (rows.x, rows.observed))
-        optimiser.zero_grad()
-        truth(leaves, density, state, x, observed, (0.5, 3.0))[1].backward()
-        optimiser.step()
-    for name, leaf in leaves.items():
-        np.testing.assert_allclose(
-            model.parameters.values[name], leaf.detach(), rtol=0, atol=1e-8, err_msg=name
-        )
+    def objective(x, observed):
+        return truth(leaves, density, state, x, observed, (0.5, 3.0))[1]
+
+    assert_descended(model, leaves, rows, order.reshape(steps, B), objective)
 
 
 def test_float32_gradients_are_those_of_float64_within_rounding():
     d = 9
-    rows = random_rows(d, 128)
-    gradients = {}
     start = build(d, "float64")
     perturb(start)
     start.logits -= 5
-    for dtype in ("float32", "float64"):
-        model = build(d, dtype)
-        model.parameters.flat[:] = start.parameters.flat
-        L = lagrangian(2.0, 7.0, dtype)
-        model.gradient(Rows(*(a.astype(dtype) for a in (rows.x, rows.observed))), np.arange(128), L)
-        gradients[dtype] = model.parameters.flat_gradient
-    assert gradients["float32"].dtype == np.float32
-    np.testing.assert_allclose(gradients["float32"], gradients["float64"], rtol=1e-3, atol=3e-7)
+    assert_float32_rounds(start, random_rows(d, 128), lambda dtype: build(d, dtype))
 
 
 # The method
-
-
-def run(name, X, intervened, seed=0, **settings):
-    m = method(name)
-    names = tuple(f"X{j}" for j in range(X.shape[1]))
-    return m.fit(X, intervened, names, seed, **m.parameters(settings))
 
 
 @pytest.mark.parametrize(
@@ -390,7 +354,7 @@ def run(name, X, intervened, seed=0, **settings):
 )
 def test_finds_a_collider(name, settings):
     X, intervened = collider()
-    graph = run(name, X, intervened, **settings)
+    graph = fit(name, X, intervened, **settings)
     np.testing.assert_array_equal(graph.adjacency, COLLIDER)
     assert graph.diagnostics["stopped"] == "converged"
     assert graph.diagnostics["acyclic"]
@@ -399,16 +363,12 @@ def test_finds_a_collider(name, settings):
 
 def test_same_seed_same_result_and_global_generators_untouched():
     X, intervened = collider(500)
-    torch.manual_seed(5)
-    np.random.seed(5)
-    before = torch.get_rng_state(), np.random.get_state()[1].copy()
-    first, again, other = (
-        run("DCDI-G", X, intervened, seed, max_epochs=3).weights for seed in (1, 1, 2)
-    )
+    with generators_untouched():
+        first, again, other = (
+            fit("DCDI-G", X, intervened, seed=seed, max_epochs=3).weights for seed in (1, 1, 2)
+        )
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
-    assert torch.equal(torch.get_rng_state(), before[0])
-    np.testing.assert_array_equal(np.random.get_state()[1], before[1])
 
 
 def test_infinite_penalty_weight_ends_the_run_in_float32_but_not_in_float64():
@@ -446,7 +406,7 @@ def test_unknown_choices_are_input_errors(settings):
     with pytest.raises(
         InputError, match=r"expected one of float32, float64|expected one of port, original"
     ):
-        run("DCDI-G", X, intervened, **settings)
+        fit("DCDI-G", X, intervened, **settings)
 
 
 def test_listing_the_methods_loads_no_heavy_library():

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from support.fits import fit
 
 from sdcd.baselines.lingam import causal_order, entropy, likelihood_ratios
 from sdcd.errors import MethodFailure
 from sdcd.graphs import is_acyclic
-from sdcd.methods.registry import method
 
 
 def uniform_noise(seed, d=7, n=1500):
@@ -18,12 +18,6 @@ def uniform_noise(seed, d=7, n=1500):
     return (X / X.std(axis=0))[:, order].astype(np.float32), A[np.ix_(order, order)]
 
 
-def fit(X, **settings):
-    chosen = method("LiNGAM")
-    names = tuple(f"x{j}" for j in range(X.shape[1]))
-    return chosen.fit(X, np.zeros(X.shape, bool), names, 0, **chosen.parameters(settings))
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_order_and_weights_are_causal_learns(seed):
     from causallearn.search.FCMBased.lingam import DirectLiNGAM
@@ -31,7 +25,7 @@ def test_order_and_weights_are_causal_learns(seed):
     X, _ = uniform_noise(seed)
     theirs = DirectLiNGAM()
     theirs.fit(X.astype(np.float64))
-    graph = fit(X)
+    graph = fit("LiNGAM", X)
     assert graph.diagnostics["order"] == [int(j) for j in theirs.causal_order_]
     # Its matrix has effects in rows.
     np.testing.assert_allclose(graph.weights, np.abs(theirs.adjacency_matrix_.T), atol=1e-5)
@@ -39,7 +33,7 @@ def test_order_and_weights_are_causal_learns(seed):
 
 def test_the_true_order_and_graph_with_many_rows():
     X, A = uniform_noise(11, n=20_000)
-    graph = fit(X, threshold=0.05)
+    graph = fit("LiNGAM", X, threshold=0.05)
     np.testing.assert_array_equal(graph.adjacency, A)
     assert is_acyclic(graph.adjacency)
 
@@ -83,8 +77,8 @@ def test_an_order_in_blocks_is_the_same(monkeypatch):
 def test_degenerate_data():
     X, _ = uniform_noise(4, d=3, n=100)
     with pytest.raises(MethodFailure, match="'x1' is constant"):
-        fit(np.where(np.arange(3) == 1, np.float32(2), X))
+        fit("LiNGAM", np.where(np.arange(3) == 1, np.float32(2), X))
     with pytest.raises(MethodFailure, match="3 rows, expected more than the 3 variables"):
-        fit(X[:3])
-    copied = fit(np.column_stack([X, X[:, 0]]))
+        fit("LiNGAM", X[:3])
+    copied = fit("LiNGAM", np.column_stack([X, X[:, 0]]))
     assert np.isfinite(copied.weights).all()

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from support.fits import fit
 
 from sdcd.errors import MethodFailure
-from sdcd.methods.registry import method
 
 
 def screen(seed, n_control=300, n_each=60, targets=range(3)):
@@ -27,8 +27,7 @@ NAMES = ("a", "b", "c", "e")
 
 
 def shifts(X, intervened, **settings):
-    chosen = method("mean-difference")
-    return chosen.fit(X, intervened, NAMES, 0, **chosen.parameters(settings))
+    return fit("mean-difference", X, intervened, names=NAMES, **settings)
 
 
 def test_shifts_and_errors_are_those_of_welchs_test():
@@ -120,11 +119,9 @@ def test_rows_with_several_targets_count_only_where_there_are_no_others():
     assert np.isnan(with_pairs.arrays["shift"][3, 0]) and with_pairs.adjacency[3, 1]
 
 
-def importances(X, intervened=None, seed=0, names=NAMES, **settings):
-    chosen = method("tree-importance")
-    mask = np.zeros(X.shape, dtype=bool) if intervened is None else intervened
+def importances(X, intervened=None, seed=0, **settings):
     settings = {"max_trees": 150, "learning_rate": 0.05, "share_of_parents": 1.0, **settings}
-    return chosen.fit(X, mask, names, seed, **chosen.parameters(settings))
+    return fit("tree-importance", X, intervened, seed=seed, names=NAMES, **settings)
 
 
 def interactions(n=1500):

@@ -4,6 +4,7 @@ import importlib
 
 import numpy as np
 import pytest
+from support.fits import fit
 
 from sdcd.errors import MethodFailure
 from sdcd.methods import variants
@@ -13,13 +14,6 @@ from sdcd.metrics import shd
 from sdcd.simulation.paper import simulate
 
 QUICK = {"epochs_1": 45, "epochs_2": 45, "eta_1": 0.02, "eta_2": 0.02, "batch_size": 64}
-
-
-def fit(name, X, intervened=None, **settings):
-    method = methods()[name]
-    names = tuple(f"X{j}" for j in range(X.shape[1]))
-    mask = np.zeros(X.shape, dtype=bool) if intervened is None else intervened
-    return method.fit(X, mask, names, 0, **method.parameters(settings))
 
 
 def data(n=600, d=6):
