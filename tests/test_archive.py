@@ -117,6 +117,13 @@ def pickled() -> bytes:
         ),
         ([GOOD, (f"{FIT}.json", b"{")], "not a JSON file"),
         ([GOOD, (f"{FIT}.json", b"[]")], "not the record of a fit"),
+        ([GOOD, (f"{FIT}.json", b"[" * 100_000)], "seed0/SDCD.json: maximum recursion depth"),
+        ([GOOD, (f"{FIT}.json", b"1" * 5000)], "seed0/SDCD.json: Exceeds the limit"),
+        ([GOOD, ("plan.json", b"[" * 100_000)], "plan.json: maximum recursion depth"),
+        (
+            [("runs/ablation_stage1.csv", RUNS.replace(b",10,", b",inf,", 1))],
+            "runs/ablation_stage1.csv: cannot convert float infinity",
+        ),
         ([GOOD, (f"{FIT}.npz", b"PK")], "not a readable .npz"),
         ([GOOD, (f"{FIT}.npz", pickled())], "not a readable .npz"),
         ([GOOD, ("plan.json", b"[1]")], "not a plan"),
@@ -150,6 +157,7 @@ def test_contents_that_differ_from_the_manifest_are_refused(tmp_path, kind):
         ({"format": 99, "files": {}}, "found format 99, expected 1"),
         ({"format": 1}, "not a manifest"),
         ([], "not a manifest"),
+        ({"format": 1, "files": {GOOD[0]: {"size": float("inf"), "sha256": ""}}}, "not a manifest"),
         ({"format": 1, "files": {GOOD[0]: entry}}, "is said to have 1000000000000 bytes"),
     ):
         with pytest.raises(InputError, match=message):

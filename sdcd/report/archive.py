@@ -193,7 +193,7 @@ def _read_manifest(archive: Path, content: bytes) -> dict[str, dict]:
         version, files = manifest["format"], dict(manifest["files"])
         sizes = [int(entry["size"]) for entry in files.values()]
         digests = [str(entry["sha256"]) for entry in files.values()]
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise InputError(f"{archive}: manifest.json is not a manifest ({error!r})") from None
     if version != FORMAT:
         raise InputError(f"{archive}: found format {version!r}, expected {FORMAT}")
@@ -230,6 +230,7 @@ def _copy(archive: Path, name: str, stream, path: Path, expected: dict) -> None:
 
 def _check_contents(archive: Path, folder: Path, names: list[str]) -> None:
     """Whether every file is what its name says."""
+    name = "plan.json"
     try:
         read_plan(folder)
         for name in names:
@@ -245,6 +246,9 @@ def _check_contents(archive: Path, folder: Path, names: list[str]) -> None:
     except InputError as error:
         message = str(error).replace(f"{folder}/", "")
         raise InputError(f"{archive}: {message}") from None
+    except (ValueError, OverflowError, RecursionError) as error:
+        # Numbers and depths that a file can have and Python cannot.
+        raise InputError(f"{archive}: {name}: {error}") from None
 
 
 def _check_runs(path: Path) -> None:
