@@ -30,7 +30,8 @@ from scipy.stats import binomtest
 from sdcd.figures import style
 from sdcd.files import atomic_path, read_npz, write_npz
 from sdcd.fits.child import preload
-from sdcd.fits.resamples import HOW, consensus, count_edges, draw
+from sdcd.fits.draws import HOW, draw
+from sdcd.fits.resamples import consensus, count_edges
 from sdcd.methods import Graph
 from sdcd.methods.ordered import order_graph
 from sdcd.methods.pruned import prune_graph

@@ -40,6 +40,12 @@ def test_the_contract_is_small():
     }
 
 
+def test_resamples_are_fitted_again_when_what_draws_them_changes():
+    """Not when it is how fits are watched or counted."""
+    of_fits = {name for name in closure(["sdcd.fits.draws"]) if name.startswith("sdcd.fits.")}
+    assert of_fits == {"sdcd.fits.draws"}
+
+
 @pytest.fixture
 def outside(monkeypatch, tmp_path):
     """An outside command, in a folder where it finds its files."""

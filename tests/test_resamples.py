@@ -1,6 +1,7 @@
 """Fits of parts of the rows: what is drawn, what is counted, and how a run goes on."""
 
 import csv
+import importlib
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,10 +21,12 @@ import sdcd.methods.contract
 from sdcd.cli import main
 from sdcd.data.dataset import Dataset, write_dataset
 from sdcd.errors import FitKilled, InputError
+from sdcd.fits.draws import draw
 from sdcd.fits.record import load_fit
-from sdcd.fits.resamples import consensus, count_edges, draw, resample, run_resamples
+from sdcd.fits.resamples import consensus, count_edges, resample, run_resamples
 from sdcd.graphs import is_acyclic
 
+ROOT = Path(__file__).resolve().parents[1]
 METHODS = """
 import os, signal, time
 import numpy as np
@@ -368,3 +372,32 @@ def test_the_folder_cannot_be_a_file(tmp_path, data, capsys):
     code = main(["fit", str(data), "--resamples", "2", "-o", str(tmp_path / "fit.npz")])
     assert code == 2 and "nothing can be written in" in capsys.readouterr().err
     assert not os.path.exists(tmp_path / "fit.npz")
+
+
+def test_the_workflow_does_not_go_on_from_a_fit_of_rows_drawn_otherwise(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "workflow/scripts")
+    script = importlib.import_module("fit")
+    del sys.modules["fit"]
+    X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    write_dataset(tmp_path / "data.npz", Dataset(X, np.zeros(X.shape, bool), ("a", "b", "c")))
+    used = []
+
+    def run_fit(*args, checkpoint, **options):
+        used.append(checkpoint)
+        return {"status": "unavailable"}
+
+    monkeypatch.setattr(script, "run_fit", run_fit)
+    for of_rows in (["--resample", "1"], ["--seed", "1"]):
+        for drawn_by in "ab":
+            monkeypatch.setattr(script, "fingerprint", lambda *modules, by=drawn_by: by)
+            common = [
+                "--data",
+                tmp_path / "data.npz",
+                "--method",
+                "GIES",
+                "--out",
+                tmp_path / "f.npz",
+            ]
+            monkeypatch.setattr("sys.argv", ["fit.py", *map(str, common), *of_rows])
+            script.main()
+    assert used[0] != used[1] and used[2] == used[3]

@@ -14,7 +14,7 @@ from support.workflow import ROOT, SMOKE, new_clone, planned, snakemake
 
 from sdcd.errors import FAILURE_STATUSES
 from sdcd.exhibits import FIGURES, TABLES, file_stem
-from sdcd.experiments.plan import DERIVED, make_plan
+from sdcd.experiments.plan import DERIVED, Experiment, make_plan
 from sdcd.report.archive import export, import_archive
 from sdcd.report.redraw import redraw
 from sdcd.runs.table import RUN_COLUMNS, read_runs
@@ -407,6 +407,33 @@ def test_a_script_says_bad_input_in_one_line(tmp_path):
     assert end.returncode == 2
     assert end.stderr == "fit.py: none.npz: no such file\n"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "options"),
+    [("collect.py", []), ("derive.py", ["--table", "thresholds_observational"])],
+)
+def test_a_script_says_what_to_do_about_a_broken_file_of_the_workflow(script, options, tmp_path):
+    bounds = dict.fromkeys(("min_d", "max_d", "max_seeds", "fewer_seeds"))
+    grid = {"d": [5], "s": [2], "seeds": 1}
+    experiment = Experiment("observational", [grid], {"GIES": {**bounds, "shortened": ""}})
+    data = tmp_path / "data/observational/d5_s2_seed0.npz"
+    data.parent.mkdir(parents=True)
+    data.write_bytes(b"nothing")
+    options = [
+        *options,
+        "--experiment",
+        experiment.to_json(),
+        "--results",
+        tmp_path,
+        "--out",
+        "x.csv",
+    ]
+    command = [sys.executable, ROOT / "workflow/scripts" / script, *options]
+    end = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert end.returncode == 2
+    assert end.stderr.startswith(f"{script}: {data}: not a readable .npz")
+    assert end.stderr.endswith(": delete that file and run snakemake again\n")
 
 
 def test_a_fit_that_needs_more_in_the_next_attempt_leaves_nothing(finished, tmp_path):

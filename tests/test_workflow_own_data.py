@@ -339,6 +339,24 @@ def read(path):
 
 
 @pytest.mark.workflow
+def test_a_change_inside_of_a_folder_is_seen(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    anndata = pytest.importorskip("anndata")
+    clone = new_clone(tmp_path / "clone")
+    X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    anndata.AnnData(X).write_zarr(clone / "cells.zarr")
+    content = {"data": "cells.zarr", "methods": ["GIES"]}
+    (clone / "mine.yaml").write_text(yaml.safe_dump({"own_data": {"mine": content}}))
+    target = (*MINE[:-1], "results/own/data/mine.npz")
+    snakemake(clone, *target)
+    assert planned(clone, *target, results="results/own") == set()
+    before = (clone / "cells.zarr").stat().st_mtime_ns
+    zarr.open_group(str(clone / "cells.zarr"), mode="r+")["X"][0, 0] = 9
+    assert (clone / "cells.zarr").stat().st_mtime_ns == before
+    assert planned(clone, *target, results="results/own") == {"data/mine.npz"}
+
+
+@pytest.mark.workflow
 def test_the_page_and_its_tables(ran):
     clone, _ = ran
     folder = clone / "results/own/mine"

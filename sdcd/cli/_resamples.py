@@ -27,7 +27,7 @@ def add_resample_options(parser: argparse.ArgumentParser) -> None:
 
 def refuse_without_resamples(options: argparse.Namespace) -> None:
     """Refuse the options about resamples where there are none; else fill in their defaults."""
-    from sdcd.fits.resamples import HOW
+    from sdcd.fits.draws import HOW
 
     for name in ("resampling", "cores"):
         if options.resamples is None and getattr(options, name) is not None:
@@ -50,7 +50,7 @@ def resample_outputs(out: Path) -> list[Path]:
 
 def require_resamples(options: argparse.Namespace, dataset) -> None:
     """Refuse data of which a part could not be fitted, before the fit of all rows."""
-    from sdcd.fits.resamples import draw_all
+    from sdcd.fits.draws import draw_all
 
     if options.resamples is not None:
         how = {"seed": options.seed, "how": options.resampling, "shown_as": options.file}

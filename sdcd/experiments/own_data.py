@@ -67,7 +67,7 @@ class OwnStudy:
     seeds : list of int
         Of the methods, on all rows.
     resamples : int
-        Draws of the rows, numbered from 1; see :mod:`sdcd.fits.resamples`.
+        Draws of the rows, numbered from 1; see :mod:`sdcd.fits.draws`.
     methods : dict of str to MethodPlan
         In the order of the configuration.
     """

@@ -4,6 +4,7 @@
 ``process``        the process that does it, with limits on time and memory
 ``child``          the program of that process
 ``several``        some fits at once
+``draws``          the rows of a resample
 ``resamples``      a method fitted to parts of the rows: how often each edge is found
 ``record``         a fit as it is kept, read again
 ``provenance``     the code, commit and data that a fit comes from

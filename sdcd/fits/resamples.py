@@ -8,7 +8,6 @@ half, and holds no row twice: of a bootstrap's rows that SDCD sets aside for val
 half have a copy among those that it trains on. ``docs/how-sure.md`` has what was measured.
 
 ==========================  =====================================================================
-:func:`draw`                the rows and the seed of one resample
 :func:`run_resamples`       the fits, several at once, in files of their own; it can be stopped
 :func:`count_edges`         how often each edge is there
 :func:`consensus`           the edges that most resamples have, as a DAG
@@ -21,15 +20,14 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from sdcd.data.checks import check_fittable
 from sdcd.data.dataset import Dataset, read_dataset, write_dataset
 from sdcd.data.pairs import write_pairs
-from sdcd.errors import DataError, InputError
+from sdcd.errors import InputError
 from sdcd.files import read_json, write_json, write_npz
+from sdcd.fits.draws import HOW, draw_all
 from sdcd.fits.provenance import difference
 from sdcd.fits.record import load_fit
 from sdcd.fits.several import run_fits
@@ -37,23 +35,11 @@ from sdcd.graphs import dag_trim
 from sdcd.methods.contract import Graph, Method
 from sdcd.methods.registry import method
 
-HOW = ("half", "bootstrap")
-"""How rows are drawn; the first is the default."""
-
 THRESHOLD = 0.5
 """An edge of the consensus graph is in more than this share of the resamples."""
 
 SUFFIX = ".resamples"
 """Of the folder with the fits, beside the fit of all rows."""
-
-_ROWS, _METHOD = 0, 1
-
-
-class Resample(NamedTuple):
-    """One draw: ``rows`` int64 (m,), ascending, and the ``seed`` of the method, below 2**31."""
-
-    rows: np.ndarray
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -103,63 +89,6 @@ class Agreement:
     written: list[Path]
 
 
-def draw(intervened: np.ndarray, seed: int, number: int, how: str = HOW[0]) -> Resample:
-    """The rows of a resample, drawn within each perturbation.
-
-    Parameters
-    ----------
-    intervened : bool (n, d)
-        Rows with the same targets are a perturbation; those without any are one too.
-    seed, number : int
-        The draw depends on these two alone: resample 7 is the same whether there are 10 or 50.
-    how : {"half", "bootstrap"}
-        Half of each perturbation's rows, rounded up, without replacement; or as many as it has,
-        with replacement.
-
-    Returns
-    -------
-    Resample
-    """
-    if how not in HOW:
-        raise InputError(f"resamples: {how!r}, expected {' or '.join(HOW)}")
-    intervened = np.asarray(intervened)
-    random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, _ROWS)))
-    _, group = np.unique(np.packbits(intervened, axis=1), axis=0, return_inverse=True)
-    order = np.argsort(group.ravel(), kind="stable")
-    parts = []
-    for members in np.split(order, np.cumsum(np.bincount(group.ravel()))[:-1]):
-        size, again = (-(-len(members) // 2), False) if how == "half" else (len(members), True)
-        parts.append(random.choice(members, size, replace=again))
-    method_seed = np.random.SeedSequence(seed, spawn_key=(number, _METHOD)).generate_state(1)[0]
-    return Resample(np.sort(np.concatenate(parts)), int(method_seed >> 1))
-
-
-def draw_all(
-    dataset: Dataset, count: int, *, seed: int, how: str, shown_as: str | Path
-) -> dict[int, Resample]:
-    """All draws by number, from 1.
-
-    Raises
-    ------
-    InputError
-        If one has too few rows, a constant column, or two columns that are identical in it.
-    """
-    return {k: draw_fittable(dataset, seed, k, how, shown_as=shown_as) for k in range(1, count + 1)}
-
-
-def draw_fittable(
-    dataset: Dataset, seed: int, number: int, how: str = HOW[0], *, shown_as: str | Path
-) -> Resample:
-    """One :func:`draw` of a data set's rows; :class:`InputError` if they cannot be fitted."""
-    found = draw(dataset.intervened, seed, number, how)
-    try:
-        check_fittable(dataset.names, dataset.X[found.rows], dataset.intervened[found.rows])
-    except DataError as error:
-        where = f"{shown_as}: resample {number} ({how}), {len(found.rows)} of {dataset.n} rows"
-        raise InputError(f"{where}: {error}") from None
-    return found
-
-
 def run_resamples(
     data_path: str | Path,
     name: str,
@@ -189,7 +118,7 @@ def run_resamples(
     count : int
         Resamples, numbered from 1.
     how : {"half", "bootstrap"}
-        See :func:`draw`.
+        See :func:`sdcd.fits.draws.draw`.
     seed : int
         Of all draws.
     settings : mapping, optional

@@ -240,8 +240,15 @@ def own_fit_code(wildcards):
     return fit_fingerprint(registered_methods()[method.name], method.settings)
 
 
+def own_table_code(wildcards):
+    """Of a folder, .zarr, also when it was changed: what is changed inside does not show outside."""
+    inside = Path(STUDIES_OF_OWN_DATA[wildcards.own].data).rglob("*")
+    newest = max((path.stat().st_mtime_ns for path in inside), default="")
+    return f"{code_now('own_table.py', 'sdcd.data.own_data')}{newest}"
+
+
 def own_resampling_code(wildcards):
-    return fingerprint("sdcd.fits.resamples") if of_run(wildcards.run)[0] == "resample" else ""
+    return fingerprint("sdcd.fits.draws") if of_run(wildcards.run)[0] == "resample" else ""
 
 
 def own_files(wildcards):

@@ -27,7 +27,7 @@ rule own_table:
         reading=lambda wildcards: json.dumps(
             STUDIES_OF_OWN_DATA[wildcards.own].reading, sort_keys=True
         ),
-        code=code("own_table.py", "sdcd.data.own_data"),
+        code=own_table_code,
     shell:
         '"$SDCD_PYTHON" "$SDCD_SCRIPTS/own_table.py" '
         "--data {input:q} --reading {params.reading:q} --out {output.data:q} 2> {log:q}"

@@ -23,4 +23,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    _script.run(main)
+    _script.run(main, advice=_script.DELETE_IT)

@@ -28,6 +28,7 @@ import _script
 from sdcd.errors import InputError
 from sdcd.files import atomic_path, read_json, read_npz
 from sdcd.fits.costs import FULL_ATTEMPT
+from sdcd.fits.fingerprint import fingerprint
 from sdcd.fits.provenance import digest, fit_fingerprint
 from sdcd.fits.run import run_fit
 from sdcd.methods.registry import method
@@ -73,6 +74,8 @@ def main() -> None:
     if a.knowledge is not None:
         a.settings["knowledge"] = read_json(a.knowledge)
     a.code = a.code or fit_fingerprint(method(a.method), a.settings)
+    if a.resample is not None:
+        a.code += fingerprint("sdcd.fits.draws")
     attempt_s = _smaller(a.attempt_s, a.time_limit_s)
     attempt_mb = _smaller(a.attempt_mb, a.memory_limit_mb)
     checkpoint = _checkpoint(a)
@@ -112,11 +115,12 @@ def main() -> None:
     if record["status"] == "unavailable":
         # Where more is to be had, it goes on from its progress.
         return
-    checkpoint.unlink(missing_ok=True)
     if finished:
         a.keep_in.mkdir(parents=True, exist_ok=True)
         for suffix in (".npz", ".json"):
             _link(Path(a.out).with_suffix(suffix), finished.with_suffix(suffix))
+    # Not before: whoever is killed here goes on from it.
+    checkpoint.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -126,7 +130,7 @@ def _rows(a: argparse.Namespace):
         yield a.data, a.seed
         return
     from sdcd.data.dataset import read_dataset, write_dataset
-    from sdcd.fits.resamples import draw_fittable
+    from sdcd.fits.draws import draw_fittable
 
     whole = read_dataset(a.data)
     drawn = draw_fittable(whole, a.seed, a.resample, shown_as=a.data)
