@@ -15,7 +15,7 @@ from support.workflow import SMOKE, new_clone, snakemake
 from sdcd.errors import InputError
 from sdcd.exhibits import EXHIBITS
 from sdcd.experiments.configuration import checked
-from sdcd.experiments.datasets import DatasetKey
+from sdcd.experiments.datasets import DatasetKey, from_short, in_short
 from sdcd.experiments.plan import (
     DERIVED,
     FAMILIES,
@@ -219,6 +219,20 @@ def test_names_of_data_sets_say_everything():
     ):
         with pytest.raises(InputError, match="data set"):
             DatasetKey.parse(name)
+
+
+def test_names_of_many_data_sets_survive_the_command_line():
+    for scale in CONFIG["scales"]:
+        keys = plan_of(scale=scale).datasets()
+        assert sorted(key for text in in_short(keys) for key in from_short(text)) == keys
+    seeds = [DatasetKey("dcdi", 5, 1, seed, mechanism="NL-Add") for seed in (7, 0, 2, 1)]
+    assert in_short(seeds) == ["dcdi/NL-Add_d5_s1_seed0-2", "dcdi/NL-Add_d5_s1_seed7"]
+    config = copy.deepcopy(CONFIG)
+    grid = {"d": list(range(5, 15)), "s": [1], "seeds": 1000}
+    config["scales"]["quick"]["grids"] = {"observational": [grid]}
+    texts = in_short(make_plan(config, SCHEMA).datasets())
+    # All of a command is one argument of a shell: 128 KiB.
+    assert len(" ".join(texts)) < 1000
 
 
 def test_rows_of_a_data_set():

@@ -1,6 +1,8 @@
 """Data sets by name: ``interventional/d20_s2_f0.25_seed0`` says all that a simulation needs."""
 
+import itertools
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -62,3 +64,26 @@ DATASET_PATTERN = (
     r"((?:L|NL-Add|NL-NN)_)?d(\d+)_s(\d+)(?:_f([0-9.]+))?_seed(\d+)"
 )
 """Matches the names of data sets."""
+
+
+def in_short(keys: Iterable[DatasetKey]) -> list[str]:
+    """Names of data sets, with consecutive seeds in one: ``observational/d5_s1_seed0-99``."""
+    seeds: dict[str, list[int]] = {}
+    for key in keys:
+        seeds.setdefault(key.name.rpartition("_seed")[0], []).append(key.seed)
+    found = []
+    for name, numbers in seeds.items():
+        # Less its position, each of consecutive numbers is the same.
+        runs = itertools.groupby(enumerate(sorted(numbers)), lambda item: item[1] - item[0])
+        for run in (list(run) for _, run in runs):
+            first, last = run[0][1], run[-1][1]
+            found.append(f"{name}_seed{first}" + (f"-{last}" if last > first else ""))
+    return found
+
+
+def from_short(text: str) -> list[DatasetKey]:
+    """The data sets of one text of :func:`in_short`."""
+    name, _, numbers = text.rpartition("_seed")
+    first, _, last = numbers.partition("-")
+    seeds = range(int(first), int(last or first) + 1)
+    return [DatasetKey.parse(f"{name}_seed{seed}") for seed in seeds]

@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 from sdcd.fits.costs import FULL_ATTEMPT, allowance, expected_seconds
 from sdcd.errors import InputError
 from sdcd.exhibits import FIGURES, TABLES, available, file_stem
-from sdcd.experiments.datasets import DATASET_PATTERN, DatasetKey
+from sdcd.experiments.datasets import DATASET_PATTERN, DatasetKey, in_short
 from sdcd.experiments.own_data import (
     FOLDER,
     RUN_PATTERN,

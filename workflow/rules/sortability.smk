@@ -15,7 +15,7 @@ rule sortability:
         mem_mb=4000,
         runtime=120,
     params:
-        datasets=lambda wildcards: [key.name for key in PLAN.datasets()],
+        datasets=lambda wildcards: in_short(PLAN.datasets()),
         rows=["--n-observational", PLAN.n_observational]
         + ["--n-per-intervention", PLAN.n_per_intervention],
         code=code("sortability.py"),
