@@ -91,6 +91,9 @@ ROWS = {
         (append("sdcd/fits/costs.csv", "\n"), nothing),
         (append("sdcd/fits/provenance.py"), nothing),
     ],
+    "how rows are drawn for resamples (`sdcd/fits/draws.py`)": [
+        (append("sdcd/fits/draws.py"), nothing)
+    ],
     "how a person's own tables are read (`sdcd/data/own_data.py`)": [
         (append("sdcd/data/own_data.py"), nothing)
     ],
