@@ -117,9 +117,10 @@ def test_the_panels_are_the_stages(tmp_path):
         "left"
     )
     for axes, expected in (
+        # Edges in the causal order of their parents, then of their children.
         (learned, [cartoon.RIGHT, cartoon.REVERSED, cartoon.WRONG]),
         (true, [cartoon.RIGHT, cartoon.MISSED, cartoon.MISSED, cartoon.MISSED]),
     ):
         arrows = [patch for patch in axes.patches if isinstance(patch, FancyArrowPatch)]
         colors = [to_hex(arrow.get_edgecolor()) for arrow in arrows]
-        assert sorted(colors) == sorted(color.lower() for color in expected)
+        assert colors == [color.lower() for color in expected]

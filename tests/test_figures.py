@@ -14,7 +14,7 @@ from support.exhibited import draw
 from sdcd.errors import InputError
 from sdcd.exhibits import FIGURES
 from sdcd.figures import style
-from sdcd.published import published_runs
+from sdcd.published import published_runs, published_table
 from sdcd.runs.table import RUN_COLUMNS
 
 OF_RUNS = (
@@ -315,6 +315,22 @@ class TestInterventional:
         ]
         assert sorted(drawn) == sorted(here["shd"])
 
+    def test_boxes_reach_the_extremes_on_the_published_bands(self):
+        logged = published_runs("interventional").query("d == 20 and s == 2 and method == 'SDCD'")
+        ours = logged.copy()
+        ours.loc[ours.index[-1], "shd"] = 300.0
+        axes = draw("interventional", ours).axes[0]
+        color = style.method_style("SDCD").color
+        whiskers = [line.get_ydata() for line in axes.lines if line.get_color() == color]
+        assert np.max([values.max() for values in whiskers if len(values) == 2]) == 300
+        (edges,) = [line for line in axes.lines if line.get_color() == style.REFERENCE["color"]]
+        assert set(edges.get_ydata()) == {40}
+        bands = [patch for patch in axes.patches if patch.get_alpha() == style.PUBLISHED_ALPHA]
+        expected = logged.groupby("fraction")["shd"].agg(["mean", "std"])
+        assert len(bands) == len(expected) == 5
+        for band, (mean, sd) in zip(bands, expected.to_numpy(), strict=True):
+            assert (band.get_y(), band.get_height()) == pytest.approx((mean - sd, 2 * sd))
+
 
 def test_shortened_studies_of_the_constraints_say_so():
     curve = {"mode": "penalty", "constraint": "h_exp", "threshold": 0.04}
@@ -425,6 +441,46 @@ def test_curves_are_the_means_of_the_metric_that_the_figure_is_named_for(name):
         for x, y in points:
             d = means.index[np.abs(means.index - x).argmin()]
             assert y == pytest.approx(means[d], rel=1e-12), (name, metric, d)
+
+
+def spans_of(axes, name):
+    """Of a method the ends (x, low, high) of its error bars, and of its published band."""
+    color = style.method_style(name).color
+    bars = [
+        (segment[0, 0], *segment[:, 1])
+        for container in axes.containers
+        for lines in container.lines[2]
+        if to_rgb(lines.get_color()[0][:3]) == to_rgb(color)
+        for segment in lines.get_segments()
+    ]
+    (band,) = [
+        area.get_paths()[0].vertices
+        for area in axes.collections
+        if area.get_alpha() == style.PUBLISHED_ALPHA
+        and to_rgb(area.get_facecolor()[0][:3]) == to_rgb(color)
+    ]
+    ends = pd.DataFrame(band).groupby(0)[1].agg(["min", "max"])
+    return bars, list(ends.itertuples(name=None))
+
+
+@pytest.mark.parametrize(("name", "metric"), [("observational", "shd"), ("runtime", "seconds")])
+def test_bars_and_bands_are_means_and_standard_deviations(name, metric):
+    logged = published_runs("observational").query("method == 'DCDI-G' and status == 'ok'")
+    ours = logged.assign(**{metric: 2 * logged[metric] + logged["seed"]})
+    theirs = logged.groupby("d")[metric].agg(["mean", "std"])
+    if metric == "shd":
+        # As printed, which rests on more data sets than were logged.
+        theirs = published_table("observational").query("method == 'DCDI-G'")
+        theirs = theirs.set_index("d")[["mean", "sd"]]
+    drawn = spans_of(draw(name, ours).axes[0], "DCDI-G")
+    for spans, expected in zip(
+        drawn, (ours.groupby("d")[metric].agg(["mean", "std"]), theirs), strict=True
+    ):
+        assert len(spans) == 4
+        for (_, low, high), d in zip(sorted(spans), (10, 20, 30, 40), strict=True):
+            mean, sd = expected.loc[d]
+            # On a logarithmic axis nothing goes below a tenth of the mean.
+            assert (low, high) == pytest.approx((max(mean - sd, 0.1 * mean), mean + sd)), d
 
 
 def test_shd_cpdag_is_drawn_as_such():

@@ -150,7 +150,9 @@ def test_answers_are_counted_by_experiment():
     runs = runs_of(*[("SDCD", d, 60) for d in sizes], *[("SDCD+prune", d, 20) for d in sizes])
     shown = section(runs)
     assert next(answer.count for answer in shown.answers) == "12 of 12"
-    assert shown.by_experiment.rows[0][:3] == ("observational", "SDCD+prune", "12")
+    (row,) = shown.by_experiment.rows
+    assert row[:3] == ("observational", "SDCD+prune", "12") and row[4] == "60"
+    assert row[3][0].text == "80.0 → 40.0"
 
 
 def test_the_graphs_that_settings_were_chosen_on_are_marked():

@@ -260,6 +260,64 @@ def test_the_report_says_how_many_fits_the_clock_ended(results):
     assert "passed a time limit (on a faster machine they may finish): 1" in report.page(results)
 
 
+@pytest.fixture
+def judged():
+    """Cells of one table and claims, of each verdict."""
+    cell = dict.fromkeys(verdicts.COLUMNS, np.nan)
+    cell |= {"kind": "cell", "experiment": "observational", "method": "SDCD", "d": 20, "s": 4}
+    cell |= {"statement": "SDCD: SHD 10.0 ± 2.0", "published": 10.0, "published_sd": 2.0}
+    cell |= {"ours": 11.0, "ours_sd": 1.0, "ours_n": 3, "test": "Welch"}
+    cell |= {"estimate": 1.0, "low": -0.5, "high": 2.5, "verdict": "not run"}
+    claim = {**cell, "kind": "claim", "metric": "shd", "test": "lower", "threshold": 0.75}
+    claim |= {"estimate": 0.5, "low": 0.4, "high": 0.6}
+    rows = [
+        {**cell, "verdict": "reproduced"},
+        {**cell, "verdict": "not reproduced", "ours": 30.0},
+        {**cell, "shortened": "fewer rows"},
+        {**cell, "ours": np.nan},
+        {**claim, "id": "first", "verdict": "reproduced"},
+        {**claim, "id": "second", "verdict": "inconclusive", "seeds_needed": 12.0},
+        {**claim, "id": "third"},
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_verdicts_are_counted_without_what_was_not_run(judged):
+    section = judgement.section(judged)
+    assert section.summary == (
+        "Of 2 claims of the text that these runs can judge, 1 reproduced, 0 not reproduced, "
+        "1 inconclusive (1 more were not run); of 2 cells of the tables that these runs can judge, "
+        "1 reproduced, 1 not reproduced, 0 inconclusive (2 more were not run)."
+    )
+    assert section.counts.rows == [
+        ("observational", "1", "1", "–", "2"),
+        ("claims", "1", "–", "1", "1"),
+    ]
+    assert section.refuted == [
+        "observational, d = 20, s = 4: SDCD has SHD 10.0 ± 2.0 in the paper, 30.0 over 3 data "
+        "sets here."
+    ]
+    assert [claim.id for claim in (*section.claims, *section.unrun)] == ["first", "second", "third"]
+    found = "Ratio 0.5 [0.4, 0.6]; threshold 0.75."
+    assert [claim.found for claim in section.claims] == [
+        found,
+        f"{found} About 12 data sets for each setting would settle it.",
+    ]
+
+
+def test_each_cell_that_was_run_is_shown_beside_the_paper_s(judged):
+    heading, table, rest = judgement.of_table("observational", judged)
+    assert heading == "Verdicts on its 4 cells: 1 reproduced, 1 not reproduced, 2 not run"
+    assert rest == "1 of 4 cells have no run."
+    where = ("d = 20, s = 4", "SDCD", "10.0 ± 2.0")
+    assert [row[:5] for row in table.rows] == [
+        (*where, f"{ours} (3){star}", "+1.0 [−0.5, +2.5]")
+        for ours, star in (("11.0 ± 1.0", ""), ("30.0 ± 1.0", ""), ("11.0 ± 1.0", "*"))
+    ]
+    assert table.rows[2][6][0].text == "* fewer rows."
+    assert judgement.of_table("interventional", judged) is None
+
+
 def test_a_method_that_finishes_where_the_paper_has_no_value_is_said_once():
     runs = published_runs("interventional").query("method == 'GIES' and fraction == 0")
     finished = pd.concat([runs.assign(d=30, shd=134.0), runs.assign(d=40, shd=187.0)])

@@ -95,6 +95,19 @@ def test_the_table_marks_who_leads_and_who_failed(kind, tmp_path):
     assert r"\textbf{1.2" in text and "Several bold ranks are no winner" in text
 
 
+def test_means_stand_under_their_headings():
+    more = {"shd_cpdag": 3.0, "average_precision": 0.25, "seconds": 12.0}
+    _, shown = make("rivals_observational", runs_of({"a": [5, 7]}, **more))
+    assert shown.columns[3:] == ["SHD", "SHD-CPDAG", "AID", "AP", "seconds"]
+    assert [entry[""] for entry in shown.rows[0][1][3:]] == ["6.0", "3.0", "0.500", "0.250", "12"]
+
+
+def test_a_number_left_in_a_failed_run_does_not_count():
+    runs = runs_of({"a": [1, 1], "b": [2, None]})
+    left = runs.assign(shd=runs["shd"].fillna(0), aid=0.5)
+    pd.testing.assert_frame_equal(standings(left), standings(runs))
+
+
 def test_without_runs_the_table_is_empty():
     table, shown = make("rivals_observational", pd.DataFrame(columns=list(RUN_COLUMNS)))
     assert table.empty and shown.rows == []

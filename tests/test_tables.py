@@ -223,6 +223,37 @@ def test_failed_untested_and_shortened_runs_are_marked():
     assert r"\textbf{3.0 (1)}" in layout.to_latex(laid_out)
 
 
+def test_differences_and_intervals_by_hand():
+    row = pd.Series({"difference": -0.5, "low": -1.5, "high": 0.5, "n_pairs": 3}, dtype=object)
+    assert comparison.difference_text(row) == "−0.5 (3)"
+    assert comparison.interval_text(row) == "[−1.5, +0.5]"
+    row["n_pairs"] = 1
+    assert (comparison.difference_text(row), comparison.interval_text(row)) == ("−0.5 (1)", "")
+    row["n_pairs"] = 0
+    assert comparison.difference_text(row) == ""
+
+
+def test_where_columns_are_sizes_the_lowest_of_each_column_is_bold():
+    shds = {"SDCD": (5, 3), "SDCD-exp": (9, 4)}
+    runs = runs_of(
+        *[
+            (name, d, 0, "ok", shd)
+            for name in shds
+            for d, shd in zip((10, 20), shds[name], strict=True)
+        ]
+    )
+    _, laid_out = make("ablation_stage2", runs)
+    bold = {(laid_out.rows[row][0][0], laid_out.columns[column]) for row, column in laid_out.best}
+    assert bold == {("SDCD", "d=10"), ("SDCD", "d=20")}
+
+
+def test_the_density_is_the_share_of_pairs_that_are_edges():
+    _, laid_out = make("interventional", pd.DataFrame(columns=list(RUN_COLUMNS)))
+    keys = [key for key, _ in laid_out.rows if key[0] == "2"]
+    # 40 of the 190 pairs.
+    assert keys[0] == ("2", "20", "21.1 %", "0.00")
+
+
 def test_published_digits_are_kept_as_printed():
     table = published_table("observational").assign(published_mean=lambda t: t["mean"])
     avici = table[(table["method"] == "AVICI") & (table["d"] == 100)].iloc[0]
@@ -278,6 +309,13 @@ class TestMethodComparison:
         cost = laid_out.rows[0][1][1]
         assert cost == {"ours": "d^2.00 [2.00, 2.00]", "paper": "O(d²)"}
         assert "over d from 100 to 400" in laid_out.caption
+
+    def test_the_interval_of_a_cost_goes_up(self):
+        noise = pd.concat([self.COSTS, self.COSTS.assign(seconds=1.5 * self.COSTS["seconds"])])
+        table, laid_out = method_comparison.make(noise, caption="", d=8)
+        low, high = table.loc[0, "cost_low"], table.loc[0, "cost_high"]
+        assert low < 2 < high
+        assert laid_out.rows[0][1][1]["ours"] == f"d^2.00 [{low:.2f}, {high:.2f}]"
 
     def test_costs_that_were_not_measured_are_named_so(self):
         costs = self.COSTS[self.COSTS["d"] < 200]

@@ -11,6 +11,7 @@ from support.exhibited import draw, make
 from sdcd.data.dataset import Dataset, write_dataset
 from sdcd.experiments.plan import Experiment
 from sdcd.figures import style
+from sdcd.figures.thresholds import CHANCE
 from sdcd.files import write_json, write_npz
 from sdcd.graphs import dag_trim
 from sdcd.methods import Graph
@@ -164,6 +165,13 @@ class TestFigure:
         # Beside the panel, in parts of its width.
         assert marks[style.method_style("GIES").color] == pytest.approx((1.025, shds["GIES"]))
 
+    def test_the_references_are_the_empty_graph_and_chance(self, table, tmp_path):
+        panels = self.figure(table, tmp_path).axes[:2]
+        # 12 edges, of 30 ordered pairs of 6 variables.
+        for axes, look, y in zip(panels, (style.REFERENCE, CHANCE), (12, 12 / 30), strict=True):
+            (line,) = [line for line in axes.lines if line.get_color() == look["color"]]
+            assert line.get_ydata() == pytest.approx([y, y])
+
     def test_methods_stand_by_their_shd_above_their_average_precision(self, table, tmp_path):
         axes = self.figure(table, tmp_path).axes[1]
         own = table[(table["point"] == "own") & (table["d"] == 6)]
@@ -221,6 +229,14 @@ class TestTable:
         assert "14" in [
             entries[0][""] for keys, entries in laid_out.rows if keys[1] == "empty graph"
         ]
+        assert rows["empty graph"][3] == f"{2 / 6:.2f}"
+        for first in (0, 4):
+            group = range(first, first + 3)
+            precisions = {row: laid_out.rows[row][1][3][""] for row in group}
+            bold = {row for row in group if (row, 3) in laid_out.best}
+            (highest,) = {precisions[row] for row in bold}
+            assert highest == max(text for text in precisions.values() if text != "–")
+            assert len(set(precisions.values())) == 3
         assert "* shortened: DAGMA: x." in laid_out.notes
         # GIES returned the true graph, and has no weights.
         assert rows["GIES"][0] == "0.0" and "–" in rows["GIES"]

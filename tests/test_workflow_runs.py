@@ -9,7 +9,14 @@ from sdcd.errors import InputError
 from sdcd.experiments.datasets import DatasetKey
 from sdcd.experiments.plan import Experiment
 from sdcd.files import write_json, write_npz
-from sdcd.report.overview import facts, failures, failures_by_reason, summary
+from sdcd.report.overview import (
+    costs,
+    facts,
+    failures,
+    failures_by_reason,
+    grids,
+    summary,
+)
 from sdcd.runs.collect import collect, run_row
 from sdcd.runs.table import RUN_COLUMNS, read_runs
 
@@ -104,6 +111,20 @@ def test_reading_gives_back_the_status_nan(results, tmp_path):
         }
     ]
     assert summary(again)["failed"].tolist() == [0, 1]
+
+
+def test_costs_and_grids_are_those_of_the_runs(results):
+    runs = collect(EXPERIMENT, results)
+    later = runs[:1].assign(d=10, seed=1, seconds=7198.5, peak_rss_mb=1200.0)
+    both = pd.concat([runs, later])
+    head = ("observational", "SDCD"), ("observational", "GIES")
+    assert costs(both).rows == [
+        (*head[0], "2", "0", "2.000", "1,200", "fewer rows"),
+        (*head[1], "1", "1", "0.000", "100", "fewer rows"),
+    ]
+    assert grids(both).rows == [("observational", "3, 10", "1", "", "1", "SDCD, GIES")]
+    again = pd.concat([both, later.assign(d=3)])
+    assert grids(again).rows[0][4] == "1 to 2"
 
 
 def test_a_shorter_time_limit_is_said_where_it_mattered():
