@@ -114,9 +114,9 @@ def test_a_figure_is_embedded_and_links_to_its_pdf(results, tmp_path):
     runs.to_csv(results / "runs/observational.csv", index=False)
     plan = {**PLAN, "experiments": {"observational": {}}}
     write_json(results / "plan.json", plan)
-    text = report.page(results, beside=results / "elsewhere")
+    text = report.page(results)
     assert 'width="400" height="300" src="data:image/png;base64,iVBOR' in text
-    assert 'href="../figures/runtime.pdf"' in text
+    assert 'href="figures/runtime.pdf"' in text
     (results / "figures/runtime.png").write_bytes(b"GIF")
     with pytest.raises(InputError, match=r"runtime\.png: not a PNG"):
         report.page(results)

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pandas as pd
 
@@ -13,7 +12,6 @@ from sdcd.experiments.datasets import DatasetKey
 from sdcd.experiments.plan import FAMILIES
 from sdcd.report.view import Table
 from sdcd.runs.summaries import each_once
-from sdcd.runs.table import write_csv
 
 
 def failures(runs: pd.DataFrame) -> pd.DataFrame:
@@ -40,11 +38,6 @@ def failures(runs: pd.DataFrame) -> pd.DataFrame:
         d=("d", lambda d: " ".join(str(int(value)) for value in sorted(set(d)))),
         log=("log", "first"),
     ).reset_index()
-
-
-def write_failures(runs: pd.DataFrame, path: str | Path) -> None:
-    """Write :func:`failures` as CSV."""
-    write_csv(path, failures(runs))
 
 
 def fit_names(runs: pd.DataFrame) -> list[str]:

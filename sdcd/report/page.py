@@ -5,7 +5,6 @@ of the fits, the figures, the verdicts. The same folder gives the same bytes.
 """
 
 import hashlib
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,9 +22,7 @@ from sdcd.report.view import Span, Table, image
 from sdcd.tables.layout import Layout
 
 
-def page(
-    results: str | Path, *, drawn: str | Path | None = None, beside: str | Path | None = None
-) -> str:
+def page(results: str | Path, *, drawn: str | Path | None = None) -> str:
     """The report as HTML.
 
     Parameters
@@ -34,10 +31,8 @@ def page(
         A folder of results: ``runs/{experiment}.csv``, and where they are there, the records
         ``fits/{dataset}/{method}.json`` and ``plan.json``, which says what the runs are.
     drawn : path, optional
-        The folder with ``figures/``, ``tables/`` and ``verdicts.csv``; default ``results``. What is
-        not there is left out.
-    beside : path, optional
-        The folder that the page is meant for: links to larger files start there. Default ``drawn``.
+        The folder that the page goes to, with ``figures/``, ``tables/`` and ``verdicts.csv``;
+        default ``results``. What is not there is left out.
 
     Raises
     ------
@@ -46,13 +41,12 @@ def page(
     """
     results = Path(results)
     drawn = Path(results if drawn is None else drawn)
-    beside = Path(drawn if beside is None else beside)
     plan = read_plan(results)
     tables = read_tables(results, plan)
     runs = compared_runs(tables)
     judged = drawn / "verdicts.csv"
     judged = verdicts.read(judged) if judged.exists() else None
-    exhibits = _exhibits(drawn, beside, tables, results, judged)
+    exhibits = _exhibits(results, drawn, tables, judged)
     shown = {exhibit.rule for exhibit in exhibits}
     content = {
         "scale": str(plan.get("scale") or results.resolve().name),
@@ -101,26 +95,22 @@ class _Shown:
 
 
 def _exhibits(
-    drawn: Path,
-    beside: Path,
-    tables: Mapping[str, pd.DataFrame],
     results: Path,
+    drawn: Path,
+    tables: Mapping[str, pd.DataFrame],
     judged: pd.DataFrame | None,
 ) -> list[_Shown]:
     """What is drawn of the runs that there are, in the paper's order, then what is not in it."""
     found = []
     for rule, exhibit in available(EXHIBITS, tables).items():
-        kind, suffixes = ("figures", (".png", ".pdf"))
+        kind, suffixes = "figures", (".png", ".pdf")
         if rule.startswith("table_"):
-            kind, suffixes = ("tables", (".csv", ".tex"))
+            kind, suffixes = "tables", (".csv", ".tex")
         paths = [drawn / kind / f"{file_stem(rule)}{suffix}" for suffix in suffixes]
         if not paths[0].exists():
             continue
-        links = [
-            (path.suffix[1:].upper(), Path(os.path.relpath(path, beside)).as_posix())
-            for path in paths
-            if path.exists()
-        ]
+        there = [path for path in paths if path.exists()]
+        links = [(path.suffix[1:].upper(), f"{kind}/{path.name}") for path in there]
         made_from = [f"runs/{name}.csv" for name in exhibit.runs]
         sources = [(name, _digest(results / name)) for name in made_from]
         common = {"rule": rule, "title": exhibit.title, "module": exhibit.module}

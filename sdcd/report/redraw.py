@@ -8,6 +8,7 @@ from sdcd.exhibits import FIGURES, TABLES, available, file_stem
 from sdcd.files import atomic_path
 from sdcd.report import overview, page
 from sdcd.report.inputs import compared_runs, read_plan, read_tables
+from sdcd.runs.table import write_csv
 from sdcd.tables import layout
 
 
@@ -53,7 +54,7 @@ def redraw(results: str | Path, out: str | Path, *, partial: bool = False) -> li
     written.append(folder / "verdicts.csv")
     verdicts.write(verdicts.judge(tables), written[-1])
     written.append(folder / "failures.csv")
-    overview.write_failures(compared_runs(tables), written[-1])
+    write_csv(written[-1], overview.failures(compared_runs(tables)))
     text = page.page(results, drawn=folder)
     with atomic_path(out) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -130,20 +130,18 @@ def summarise(runs: pd.DataFrame, metric: str = "shd") -> pd.DataFrame:
     return cells[columns]
 
 
-def pair_with_published(
-    runs: pd.DataFrame, published: pd.DataFrame, metric: str = "shd"
-) -> pd.DataFrame:
-    """Runs beside their published twins: the logged runs of the same cell and seed.
+def pair_with_published(runs: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """SHD of runs beside that of their published twins: the logged runs of the same cell and seed.
 
     Returns
     -------
     DataFrame
-        One row per pair in which both runs have the metric: :data:`CELL`, ``seed``, ``ours``,
+        One row per pair in which both runs have it: :data:`CELL`, ``seed``, ``ours``,
         ``published``, ``difference`` (ours - published).
     """
     keys = [*CELL, "seed"]
-    ours = _finished(runs, metric).rename(columns={metric: "ours"})
-    theirs = _finished(published, metric).rename(columns={metric: "published"})
+    ours = _finished(runs, "shd").rename(columns={"shd": "ours"})
+    theirs = _finished(published, "shd").rename(columns={"shd": "published"})
     pairs = ours[[*keys, "ours"]].merge(theirs[[*keys, "published"]], on=keys)
     pairs["difference"] = pairs["ours"] - pairs["published"]
     return pairs

@@ -8,8 +8,9 @@ import _script
 
 from sdcd.files import atomic_path, write_json
 from sdcd.report.inputs import compared_runs, read_tables
-from sdcd.report.overview import write_failures
+from sdcd.report.overview import failures
 from sdcd.report.page import page
+from sdcd.runs.table import write_csv
 
 
 def main() -> None:
@@ -21,7 +22,7 @@ def main() -> None:
 
     results = Path(a.out).parent
     write_json(results / "plan.json", a.plan)
-    write_failures(compared_runs(read_tables(results, a.plan)), a.failures)
+    write_csv(a.failures, failures(compared_runs(read_tables(results, a.plan))))
     text = page(results)
     with atomic_path(a.out) as temporary:
         temporary.write_text(text, encoding="utf-8")
