@@ -15,7 +15,7 @@ from sdcd import statistics, verdicts
 from sdcd.errors import InputError
 from sdcd.published import EXPERIMENTS, published_runs, published_table
 from sdcd.verdicts import claims as claims_module
-from sdcd.verdicts import falling
+from sdcd.verdicts import evidence, falling
 from sdcd.verdicts.cells import judge_cells
 
 
@@ -116,6 +116,35 @@ class TestStatistics:
             equivalent += shifted.p_within(1) < 0.05
         assert 0.01 < different / draws < 0.09
         assert equivalent / draws < 0.08
+
+    def test_seeds_to_settle_where_some_have_a_twin_are_those_and_the_fewest_others(self):
+        spreads = statistics.Spreads(1.0, 3.0, 3.0, pairs=3, n_published=50)
+        estimate = statistics.partly_paired(np.array([0, 1, 2]), np.array([5, 8]), 5.0, spreads)
+        n = estimate.seeds_to_settle(0.0)
+
+        def p(others):
+            error, freedom = spreads.error(others)
+            return stats.t.sf(estimate.value / error, freedom)
+
+        assert p(n - 3) < statistics.SETTLED <= p(n - 4)
+
+    def test_an_exponent_is_the_slope_of_logarithms(self):
+        d, values = np.array([10, 20, 40, 80]), np.array([3.0, 14, 40, 230])
+        estimate = statistics.fitted_exponent(d, values)
+        expected = stats.linregress(np.log(d), np.log(values), alternative="greater")
+        assert (estimate.value, estimate.error) == pytest.approx((expected.slope, expected.stderr))
+        assert estimate.p_above(0) == pytest.approx(expected.pvalue)
+
+    def test_a_failure_is_the_largest_distance_and_at_least_twice_the_margin(self):
+        far, near = [0.3, -0.4], [0.01]
+        below, above = (
+            evidence.with_failures(far, 1, 1, kind, 0.0, False).tolist()
+            for kind in ("below", "above")
+        )
+        assert below == [*far, 0.4, -0.4] and above == [*far, -0.4, 0.4]
+        for ratio, least in ((False, 0.1), (True, math.log(2))):
+            assert evidence.with_failures(near, 1, 0, "below", 0.0, ratio)[-1] == least
+            assert evidence.with_failures(near, 1, 0, "within", 0.5, ratio)[-1] == 1.0
 
     def test_corrections_by_hand(self):
         p = np.array([0.01, 0.04, np.nan, 0.03])
@@ -278,7 +307,71 @@ class TestCells:
         counts = verdicts.count_half_margin(table).loc["interventional"]
         assert counts["reproduced"] > 150 and counts["paired"] == counts["reproduced"]
         assert counts["half_margin"] == 0
+        reproduced = table[table["verdict"] == "reproduced"]
+        assert set(reproduced["half_margin"]) == {"not reproduced"}
         assert "0 also pass with half a standard deviation" in verdicts.margin_sentence(table)
+
+    def test_the_margin_is_the_spread_printed_or_else_logged(self, of_logs):
+        cells = cells_of(of_logs)
+        printed = cells[cells["published_sd"].notna() & cells["threshold"].notna()]
+        assert len(printed) > 200
+        assert (printed["threshold"] == printed["published_sd"]).all()
+        # The ablation prints none, and ours is twice that of the logs.
+        logged = published_runs("ablation_stage1")
+        cells = judge_cells({"ablation_stage1": logged.assign(shd=2 * logged["shd"])})
+        found = cells.dropna(subset="threshold").set_index(["method", "d"])["threshold"]
+        expected = logged.groupby(["method", "d"])["shd"].std()
+        assert len(found) == 24 and found.to_dict() == pytest.approx(expected.to_dict())
+
+    def test_a_margin_is_half_an_edge_or_more(self):
+        table = published_table("ablation_stage2").set_index(["method", "d"])
+        mean = table.loc[("SDCD-exp", 10), "mean"]
+        runs = published_runs("ablation_stage2").query("d == 10")[:5]
+        runs = runs.assign(method="SDCD-exp", seed=range(5))
+        for away, verdict in ((0.4, "reproduced"), (0.6, "not reproduced")):
+            cells = judge_cells({"ablation_stage2": runs.assign(shd=mean + away)})
+            cell = cells.set_index("id").loc["ablation_stage2/SDCD-exp/d10/s4"]
+            assert (cell["verdict"], cell["threshold"]) == (verdict, 0.5)
+
+    def test_without_twins_the_logged_spread_is_the_published(self):
+        logged = published_runs("ablation_stage1").query("method == 'SDCD' and d == 20")
+        printed = published_table("ablation_stage1").set_index(["method", "d"]).loc[("SDCD", 20)]
+        sd = logged["shd"].std()
+        shd = printed["mean"] + sd * np.array([-0.7, 0.5, 1.7])
+        cells = judge_cells({"ablation_stage1": logged.assign(seed=[100, 101, 102], shd=shd)})
+        cell = cells.set_index("id").loc["ablation_stage1/SDCD/d20/s4"]
+        expected = statistics.welch(shd, printed["mean"], sd, 3)
+        assert cell["test"] == "Welch"
+        assert cell["p_support"] == pytest.approx(expected.p_within(sd))
+        assert cell["p_refute"] == pytest.approx(expected.p_different())
+
+    @pytest.mark.parametrize("away", [0.1, -1.5])
+    def test_the_data_sets_that_would_settle_it_show_it_within_or_different(self, away):
+        name, keys = "dcdi_simulations", ["d", "s", "mechanism"]
+        printed = published_table(name).query("method == 'SDCD'").set_index(keys)
+        mean, sd, n = printed.loc[(20, 4, "L"), ["mean", "sd", "n"]]
+        runs = published_runs(name).query("d == 20 and s == 4 and mechanism == 'L' and seed < 4")
+        shd = mean + sd * (away + np.array([-1.2, 0, 1.2]))
+        cell = (
+            judge_cells({name: runs.assign(shd=shd)}).set_index("id").loc[f"{name}/SDCD/d20/s4/L"]
+        )
+        assert cell["verdict"] == "inconclusive"
+        bound = sd if away == 0.1 else 0.0
+        assert cell["seeds_needed"] == statistics.welch(shd, mean, sd, n).seeds_to_settle(bound) > 4
+
+    def test_p_values_are_adjusted_for_the_cells_of_the_table(self):
+        runs = published_runs("ablation_stage1").query("method == 'SDCD-warm' and d <= 20")
+        runs["shd"] += np.array([2.0, -3, 1, 4, 9, -2])
+
+        def p_values(runs):
+            cells = judge_cells({"ablation_stage1": runs})
+            return cells.dropna(subset="p_support")[["p_support", "p_refute"]].to_numpy()
+
+        alone = np.concatenate([p_values(runs[runs["d"] == d]) for d in (10, 20)])
+        together = p_values(runs)
+        assert together.shape == (2, 2) and not np.allclose(alone, together)
+        for own, found in zip(alone.T, together.T, strict=True):
+            assert found == pytest.approx(stats.false_discovery_control(own))
 
     def test_what_is_impossible_here_is_no_failure_of_the_method(self):
         runs = published_runs("observational")
@@ -416,6 +509,12 @@ class TestClaims:
         log = math.log1p(shd.mean()) + (shd - shd.mean()) / (1 + shd.mean())
         mean, sd = printed["mean"], printed["sd"]
         distance = log - math.log1p(mean) - math.log(0.75)
+        expected = statistics.welch(distance, 0.0, sd / (1 + mean), 3).p_below(0)
+        assert row["p_support"] == pytest.approx(expected)
+        # A run that failed counts as the largest distance against the claim.
+        lost = runs[:1].assign(seed=9, status="timeout", shd=np.nan)
+        row = claims_module.judge_claims({"observational": pd.concat([runs, lost])}).iloc[0]
+        distance = np.append(distance, max(np.abs(distance).max(), math.log(2)))
         expected = statistics.welch(distance, 0.0, sd / (1 + mean), 3).p_below(0)
         assert row["p_support"] == pytest.approx(expected)
 
