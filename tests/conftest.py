@@ -1,6 +1,7 @@
 """What tests share: one thread for each, and runs of the workflow that are made once."""
 
 import contextlib
+import importlib
 import json
 import os
 import subprocess
@@ -31,6 +32,13 @@ def pytest_collection_modifyitems(items):
         return 1 if item.path.name == "test_workflow.py" else 2
 
     items.sort(key=rank)
+
+
+@pytest.fixture
+def benchmark(monkeypatch):
+    """Imports a module of ``benchmarks/``."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    return importlib.import_module
 
 
 @pytest.fixture(scope="session")

@@ -1,18 +1,8 @@
 """Benchmarks that are seldom run still run."""
 
-import importlib
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
-
-
-@pytest.fixture
-def benchmark(monkeypatch):
-    """Imports a module of ``benchmarks/``."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
-    return importlib.import_module
 
 
 def test_two_checkouts_are_compared_by_their_own_times_and_weights(

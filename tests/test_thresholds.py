@@ -1,8 +1,5 @@
 """Weights cut at other thresholds than the method's own."""
 
-import importlib
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -241,23 +238,24 @@ class TestTable:
         # GIES returned the true graph, and has no weights.
         assert rows["GIES"][0] == "0.0" and "–" in rows["GIES"]
 
-    def test_the_page_of_the_documentation_is_made_from_runs(self, table, tmp_path, monkeypatch):
-        monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
-        benchmark = importlib.import_module("thresholds")
+    def test_the_page_of_the_documentation_is_made_from_runs(
+        self, benchmark, table, tmp_path, monkeypatch
+    ):
+        thresholds = benchmark("thresholds")
         page = tmp_path / "page.md"
         page.write_text("a\n<!-- observational -->old<!-- end of observational -->\nb\n")
         (tmp_path / "tiny/runs").mkdir(parents=True)
         table.to_csv(tmp_path / "tiny/runs/thresholds_observational.csv", index=False)
         arguments = ["thresholds.py", "--results", str(tmp_path / "tiny"), "--page", str(page)]
         monkeypatch.setattr("sys.argv", arguments)
-        benchmark.main()
+        thresholds.main()
         text = page.read_text()
         assert text.startswith("a\n") and text.endswith("\nb\n") and "old" not in text
         own = table[(table["point"] == "own") & (table["d"] == 6) & (table["method"] == "DAGMA")]
         assert f"| DAGMA | {own['shd'].mean():.1f} |" in text
         assert "Scale tiny." in text and "| d = 7, s = 2 | SHD |" in text
         assert "| GIES | **0.0** | – | – | – |" in text
-        benchmark.main()
+        thresholds.main()
         assert page.read_text() == text
         with pytest.raises(SystemExit, match="no place for the table 'other'"):
-            benchmark.write_tables(page, {"other": []})
+            thresholds.write_tables(page, {"other": []})
