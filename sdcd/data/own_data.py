@@ -364,22 +364,20 @@ def _understood(
             known[label] = None if unknown or not parts else parts
             if known[label] is None:
                 wrong[label] = unknown[0] if unknown else label
-    first = next((r for r in np.flatnonzero(rows) if table.labels[r] in wrong), None)
-    for r in np.flatnonzero(rows).tolist():
+    wrong_rows = [r for r in np.flatnonzero(rows).tolist() if table.labels[r] in wrong]
+    for r in wrong_rows:
         # Said also to those who leave unknown targets out: these rows perturb known ones.
-        if table.labels[r] in wrong and (
-            found := _separator(table.labels[r], is_control, variables)
-        ):
+        if found := _separator(table.labels[r], is_control, variables):
             raise InputError(
                 f"{path}: {table.row(r)}, column {options.perturbation_column!r}: "
                 f"{shortened(table.labels[r])} names several targets, expected them separated by "
                 f"{options.separator!r}; --separator {found!r} reads it"
             )
-    if first is None or options.drop_unmeasured:
+    if not wrong_rows or options.drop_unmeasured:
         return known
-    label = table.labels[first]
-    part = wrong[label]
-    counts = Counter(table.labels[r] for r in np.flatnonzero(rows) if table.labels[r] in wrong)
+    first = wrong_rows[0]
+    part = wrong[table.labels[first]]
+    counts = Counter(table.labels[r] for r in wrong_rows)
     meanings = [known[table.labels[r]] for r in np.flatnonzero(rows)]
     which = "" if [] in meanings else "; which label means unperturbed is said with --control"
     others = f"{sum(counts.values())} rows have such labels ({_most_common(counts)})"

@@ -133,9 +133,9 @@ def _compare_group(data: Data, book: Book, other, settings, kind, scope) -> Comp
     ratio = metric in RATIO_METRICS
     # Infinite: against the claim; minus infinite: in favour of it.
     filled = _fill_in([x for distances in found.values() for x in distances], kind, margin, ratio)
-    rest = iter(filled)
-    values = [float(np.mean([next(rest) for _ in found[key]])) for key in found]
-    comparison = judged(statistics.of_sample(np.array(values)), margin, kind, bound, ratio)
+    ends = np.cumsum([len(distances) for distances in found.values()])
+    values = np.array([part.mean() for part in np.split(filled, ends[:-1])])
+    comparison = judged(statistics.of_sample(values), margin, kind, bound, ratio)
     graphs = {key[:-1] for key in found}
     comparison.seeds = statistics.of_each_kind(comparison.seeds, len(graphs))
     return comparison
