@@ -181,7 +181,7 @@ def _add_legend(figure, cells, methods, metric):
     if metric == "shd":
         handles.append(Line2D([], [], linewidth=0.9, label="true edges", **style.REFERENCE))
     handles.append(style.published_handle())
-    shortened, failed_early = style.shortened_texts(cells)
+    shortened, _ = style.shortened_texts(cells)
     if shortened:
         handles.append(Patch(facecolor="white", edgecolor="#555555", label="shortened runs"))
     figure.legend(handles=handles, loc="outside right upper", ncols=1)
@@ -190,21 +190,9 @@ def _add_legend(figure, cells, methods, metric):
         over = style.number_of_data_sets(cells.loc[cells["n"] > 0, "n"])
         notes.append(f"Boxes: median, quartiles, extremes over {over}; points: single data sets.")
     notes += ["Published: from the authors' logs.", "δ: edge density."]
-    if (cells["status"] == "failed").any():
-        limits = f" ({'; '.join(failed_early)})" if failed_early else ""
-        notes.append(f"NA: every run failed{limits}.")
-    if (cells["status"] == "unavailable").any():
-        notes.append("Not run: the method could not be run here.")
+    notes += style.failure_notes(cells, ("d", "s", "fraction"))
     if len(cells) < len(methods) * cells[["d", "s", "fraction"]].nunique().prod():
         notes.append("No box and no word: no run was made.")
-    partly = cells[(cells["n_failed"] > 0) & (cells["status"] == "ok")]
-    if len(partly):
-        lacking = (
-            f"{cell.method} at d = {cell.d}, s = {cell.s}, fraction {cell.fraction:g} "
-            f"({cell.n_runs - cell.n_failed} of {cell.n_runs})"
-            for cell in partly.itertuples()
-        )
-        notes.append("Finished in part: " + ", ".join(lacking) + ".")
     if shortened:
         notes.append("White boxes: " + "; ".join(shortened) + ".")
     style.add_note(figure, "  ".join([*notes, *style.extra_note(methods)]))

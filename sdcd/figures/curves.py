@@ -339,7 +339,7 @@ def _add_legend(figure, methods, cells, *, edges, band, cut, unrun, note):
         handles.append(Line2D([], [], linewidth=1.0, label="true edges", **style.REFERENCE))
     if band:
         handles.append(style.published_handle())
-    shortened, failed_early = style.shortened_texts(cells)
+    shortened, _ = style.shortened_texts(cells)
     if shortened:
         look = {"markerfacecolor": "white", "markeredgecolor": "#555555"}
         handles.append(style.marker_handle("shortened runs", **look))
@@ -352,19 +352,7 @@ def _add_legend(figure, methods, cells, *, edges, band, cut, unrun, note):
         notes.append(f"Points: mean over {over} of each d; bars: {bars}.")
     if cut:
         notes.append("Bars and bands end at a tenth of the mean where the sd is near it or larger.")
-    if (cells["status"] == "failed").any():
-        limits = f" ({'; '.join(failed_early)})" if failed_early else ""
-        notes.append(f"NA: every run of the method failed{limits}.")
-    if (cells["status"] == "unavailable").any():
-        notes.append("Not run: the method could not be run here.")
-    notes += unrun
-    partly = cells[(cells["n_failed"] > 0) & (cells["status"] == "ok")]
-    if len(partly):
-        lacking = dict.fromkeys(
-            f"{cell.method} at d = {cell.d} ({cell.n_runs - cell.n_failed} of {cell.n_runs})"
-            for cell in partly.itertuples()
-        )
-        notes.append("Finished in part: " + ", ".join(lacking) + ".")
+    notes += [*style.failure_notes(cells, ("d",)), *unrun]
     if shortened:
         notes.append("Hollow: " + "; ".join(shortened) + ".")
     notes += [note] if note else []

@@ -6,7 +6,7 @@ changes no setting of the caller's.
 
 import textwrap
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,6 +178,31 @@ def shortened_texts(cells: pd.DataFrame) -> tuple[list[str], list[str]]:
             ]
         )
     return tuple(texts)
+
+
+def failure_notes(cells: pd.DataFrame, setting: Sequence[str]) -> list[str]:
+    """What a figure says of methods that failed, could not be run, or finished in part.
+
+    ``cells`` are those of :func:`sdcd.runs.summaries.summarise`, and ``setting`` is what the figure
+    tells apart: some of ``d``, ``s`` and ``fraction``.
+    """
+    _, failed_early = shortened_texts(cells)
+    notes = []
+    if (cells["status"] == "failed").any():
+        limits = f" ({'; '.join(failed_early)})" if failed_early else ""
+        notes.append(f"NA: every run of the method failed{limits}.")
+    if (cells["status"] == "unavailable").any():
+        notes.append("Not run: the method could not be run here.")
+    partly = cells[(cells["n_failed"] > 0) & (cells["status"] == "ok")]
+    words = {"d": "d = {:g}", "s": "s = {:g}", "fraction": "fraction {:g}"}
+    lacking = dict.fromkeys(
+        f"{cell['method']} at {', '.join(words[key].format(cell[key]) for key in setting)} "
+        f"({cell['n_runs'] - cell['n_failed']} of {cell['n_runs']})"
+        for cell in partly.to_dict("records")
+    )
+    if lacking:
+        notes.append(f"Finished in part: {', '.join(lacking)}.")
+    return notes
 
 
 def in_order(names) -> list[str]:
