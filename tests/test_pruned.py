@@ -167,3 +167,8 @@ def test_pruned_fits_that_snakemake_does_not_know_are_compared_with_this_version
     write_json(path, {**record, "code": code_of(method("SDCD"))})
     _, line = warnings(plan, str(tmp_path / "results"), tmp_path / "state")
     assert "made by other code" in line and "SDCD-pruned (1)" in line
+    write_json(path, {**record, "code": code_of(chosen), "n_rows": 5000})
+    _, line = warnings(plan, str(tmp_path / "results"), tmp_path / "state")
+    assert "made from 5,000 rows, expected 100: data of another scale; delete" in line
+    write_json(path, {**record, "code": code_of(chosen), "n_rows": 100})
+    assert len(warnings(plan, str(tmp_path / "results"), tmp_path / "state")) == 1

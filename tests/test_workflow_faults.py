@@ -211,4 +211,5 @@ def test_without_snakemake_s_own_folder(done):
     shutil.rmtree(done / ".snakemake")
     text = snakemake(done, *TINY, "--", TARGET)
     assert "Warning: results/tiny: Snakemake does not know" in text
+    assert "with the same options settles that\n" in text
     assert "Nothing to be done" in text

@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from sdcd.experiments.plan import Plan
+from sdcd.files import read_json
 from sdcd.fits.provenance import difference
 from sdcd.methods.registry import methods
 
@@ -35,13 +36,13 @@ def warnings(plan: Plan, results: str, state: str | Path = ".snakemake") -> list
     # Results taken from an archive have no data sets: they are drawn from, as they are.
     if not (Path(results) / "data").exists():
         return []
-    fits = [
-        (method, f"{results}/fits/{key.name}/{method}")
+    fits = {
+        f"{results}/fits/{key.name}/{method}": (key, method)
         for experiment in plan.experiments.values()
         for key, method in experiment.fits()
-    ]
-    fits = [(method, path) for method, path in fits if Path(f"{path}.npz").exists()]
-    if not fits or any(_is_known(f"{path}.npz", state) for _, path in fits):
+    }
+    fits = {path: fit for path, fit in fits.items() if Path(f"{path}.npz").exists()}
+    if not fits or any(_is_known(f"{path}.npz", state) for path in fits):
         return []
     found = [
         f"Warning: {results}: Snakemake does not know what these files were made with (they were "
@@ -50,11 +51,20 @@ def warnings(plan: Plan, results: str, state: str | Path = ".snakemake") -> list
     ]
     differ = Counter()
     first = ""
-    for method, path in fits:
+    other_rows = ""
+    for path, (key, method) in fits.items():
         why = difference(f"{path}.json", methods()[method], plan.methods[method].settings)
         if why:
             differ[method] += 1
             first = first or f"{path}.json: {why}"
+        elif not other_rows:
+            rows, expected = read_json(f"{path}.json").get("n_rows"), plan.n_rows(key)
+            if rows not in (None, expected):
+                other_rows = f"{path}.json: made from {rows:,} rows, expected {expected:,}"
+    if other_rows:
+        found.append(
+            f"Warning: {other_rows}: data of another scale; delete {results}, and all is made again"
+        )
     if differ:
         names = ", ".join(f"{name} ({n})" for name, n in differ.items())
         found.append(

@@ -64,7 +64,8 @@ try:
     if workflow.is_main_process:
         for name, study in STUDIES_OF_OWN_DATA.items():
             read_small_files(study, LOOKS[name])
-        print(*warnings(PLAN, RESULTS), sep="\n", end="", file=sys.stderr)
+        for warning in warnings(PLAN, RESULTS):
+            print(warning, file=sys.stderr)
 except InputError as error:
     sys.exit(f"Error: {error}")
 
