@@ -359,6 +359,13 @@ def test_a_wrong_key_ends_in_one_line_before_any_job(clone):
     ]
 
 
+def test_results_may_be_called_like_a_date(tmp_path):
+    clone = new_clone(tmp_path / "clone")
+    (clone / "mine.yaml").write_text("results: 2024-06-01\n")
+    arguments = ("--configfile", "config.yaml", "mine.yaml", *SMOKE)
+    assert "report.html" in planned(clone, *arguments, results="2024-06-01/smoke")
+
+
 def test_the_linter_has_nothing_to_say():
     assert "good condition" in snakemake(ROOT, "--lint")
 

@@ -2,6 +2,7 @@
 
 import copy
 import csv
+import datetime
 import json
 import math
 import re
@@ -257,6 +258,7 @@ def at(path, value):
 
 
 GRID = ("scales", "quick", "grids", "observational", 0)
+OUTSIDE = ["run", "{input}", "{output}"]
 FAULTS = [
     (
         at(["scale"], "smok"),
@@ -363,6 +365,18 @@ FAULTS = [
     (at([*GRID, "s"], [5]), "scales.quick.grids.observational[0]: found d = 10 with s = 5, which"),
     (at([*GRID, "fractions"], [1]), "scales.quick.grids.observational[0].fractions: unknown"),
     (at(["outside_methods"], {"a b": {}}), 'outside_methods: name of a key: found "a b", expected'),
+    *(
+        (at(["outside_methods"], {"mine": {"command": OUTSIDE, **keys}}), f"outside_methods.{line}")
+        for keys, line in (
+            ({"name": "x"}, 'mine.name: found "x", expected no name here: it is the key above'),
+            ({"settings": {5: 1}}, "mine.settings: name of a key: found 5, expected a text"),
+            ({"environment": {5: "1"}}, "mine.environment: name of a key: found 5, expected a t"),
+            (
+                {"settings": {"since": datetime.date(2020, 1, 1)}},
+                'mine.settings.since: found "2020-01-01", expected a text, a number, true, false',
+            ),
+        )
+    ),
     (
         at(["outside_methods"], {"mine": {"command": "run"}}),
         "outside_methods.mine: outside command 'mine': command is 'run', expected a list",

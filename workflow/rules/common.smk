@@ -43,9 +43,9 @@ from sdcd.experiments.progress import (
 )
 
 # A job of a scheduler reads these rules again, when config.yaml may have been edited: it gets what
-# the run began with.
+# the run began with. A folder for results that is called like a date is one to YAML.
 if workflow.is_main_process:
-    os.environ["SDCD_WORKFLOW_CONFIG"] = json.dumps(config)
+    os.environ["SDCD_WORKFLOW_CONFIG"] = json.dumps(config, default=str)
 
 
 envvars:
