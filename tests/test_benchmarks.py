@@ -3,6 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
+from support.workflow import ROOT
+
+# The worker runs with the authors' package.
+MODULES = {path.stem for path in (ROOT / "benchmarks").glob("*.py")} - {"reference_worker"}
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_what_a_benchmark_imports_is_there(benchmark, name):
+    benchmark(name)
 
 
 def test_two_checkouts_are_compared_by_their_own_times_and_weights(
