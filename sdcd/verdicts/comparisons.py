@@ -47,10 +47,8 @@ def _compare(data: Data, kind: str) -> tuple[list[Comparison], int]:
     """All comparisons of the claim's method with the others; and how many there should be."""
     method = data.claim.arguments["method"]
     scope = data.claim.arguments.get("scope", "each")
-    printed = data.printed()
-    printed = printed[printed["status"] == "ok"]
     settings: dict[str, list[tuple]] = {}
-    for name, *setting in printed[list(summaries.CELL)].itertuples(index=False, name=None):
+    for name, *setting in data.cells():
         settings.setdefault(name, []).append(tuple(setting))
     book = Book.of(data.ours(), data.metric())
     comparisons, expected = [], 0
@@ -228,13 +226,12 @@ def _against_number(data: Data, kind: str, unit: Callable[[tuple], float]) -> Ou
     failures_support = data.claim.arguments.get("failed") == "counts"
     words = data.claim.words("method")
     methods = data.others() if words == ["others"] else words
-    printed = data.printed()
-    wanted = printed[printed["method"].isin(methods)]
-    wanted = wanted[wanted["status"].isin(["ok", "failed"] if failures_support else ["ok"])]
+    statuses = ("ok", "failed") if failures_support else ("ok",)
+    wanted = [cell for cell in data.cells(*statuses) if cell[0] in methods]
     book = Book.of(data.ours(), metric)
     ratio = metric in RATIO_METRICS
     comparisons = []
-    for cell in wanted[list(summaries.CELL)].itertuples(index=False, name=None):
+    for cell in wanted:
         if not book.tried(cell):
             continue
         where = f"{cell[0]} at d={cell[1]}"

@@ -125,6 +125,12 @@ class Data:
         """The paper's cells that the claim is about, with their metric where it is known."""
         return self.settings(published.published_table(self.experiment))
 
+    def cells(self, *statuses: str) -> list[tuple]:
+        """Those with one of the statuses (default: ``ok``), each as a tuple of ``CELL``."""
+        printed = self.printed()
+        printed = printed[printed["status"].isin(statuses or ("ok",))]
+        return list(printed[list(summaries.CELL)].itertuples(index=False, name=None))
+
     def ours(self) -> pd.DataFrame:
         """Our runs that the claim is about."""
         return self.settings(self.runs)

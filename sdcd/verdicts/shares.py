@@ -25,7 +25,7 @@ def share_below_edges(data: Data) -> Outcome:
 
     The empty graph's SHD is the number of true edges.
     """
-    cells = _printed_cells(data)
+    cells = data.cells()
     book = Book.of(data.ours(), data.metric())
     holds: dict[tuple, list[float]] = {}
     judged = 0
@@ -48,7 +48,7 @@ def share_best(data: Data) -> Outcome:
     Of all methods for which the paper has a value there. A tie between k of them counts 1 / k.
     """
     own = data.claim.arguments["method"]
-    cells = _printed_cells(data)
+    cells = data.cells()
     book = Book.of(data.ours(), data.metric())
     settings = {key: names for key, names in _by_setting(cells).items() if own in names}
     wins: dict[tuple, list[float]] = {}
@@ -75,7 +75,7 @@ def freezes(data: Data) -> Outcome:
     below that. A run that failed did not freeze.
     """
     method = data.claim.arguments["method"]
-    cells = [cell for cell in _printed_cells(data) if cell[0] == method]
+    cells = [cell for cell in data.cells() if cell[0] == method]
     ours = data.ours()
     ours = ours[ours["method"] == method]
     failed = ours["status"] != "ok"
@@ -94,13 +94,6 @@ def freezes(data: Data) -> Outcome:
     outcome = _share(data, found, len(judged), len(cells), "")
     outcome.note = f"gamma froze in {count} of {runs} runs." if runs else ""
     return outcome
-
-
-def _printed_cells(data: Data) -> list[tuple]:
-    """The cells for which the paper has a value."""
-    printed = data.printed()
-    finished = printed.loc[printed["status"] == "ok", list(summaries.CELL)]
-    return list(finished.itertuples(index=False, name=None))
 
 
 def _by_setting(cells: Iterable[tuple]) -> dict[tuple, list[str]]:
@@ -254,14 +247,11 @@ class _Slopes:
 
 def _slopes(data: Data) -> _Slopes:
     metric, methods = data.metric(), data.claim.words("method")
-    printed, ours = data.printed(), data.ours()
-    if methods == ["all"]:
-        methods = list(dict.fromkeys(printed["method"]))
-    printed = printed[printed["method"].isin(methods) & (printed["status"] == "ok")]
-    wanted = dict.fromkeys(printed[["method", "d", "s"]].itertuples(index=False, name=None))
+    chosen = [cell for cell in data.cells() if methods == ["all"] or cell[0] in methods]
+    wanted = dict.fromkeys((method, d, s) for method, d, s, *_ in chosen)
     slopes = _Slopes(len(wanted))
     by_graph: dict[Graph, dict[str, dict[int, float]]] = {}
-    groups = dict(iter(ours.groupby(["method", "d", "s"])))
+    groups = dict(iter(data.ours().groupby(["method", "d", "s"])))
     for key in wanted:
         if key not in groups:
             continue
