@@ -1,5 +1,6 @@
 """The plan that follows from the configuration: what is run, what is refused, what it asks for."""
 
+import base64
 import copy
 import csv
 import datetime
@@ -17,6 +18,7 @@ from sdcd.errors import InputError
 from sdcd.exhibits import EXHIBITS
 from sdcd.experiments.configuration import checked
 from sdcd.experiments.datasets import DatasetKey, from_short, in_short
+from sdcd.experiments.origin import warnings
 from sdcd.experiments.plan import (
     DERIVED,
     FAMILIES,
@@ -26,6 +28,7 @@ from sdcd.experiments.plan import (
     Experiment,
     make_plan,
 )
+from sdcd.files import write_json
 from sdcd.fits import costs
 from sdcd.methods.registry import methods
 
@@ -234,6 +237,21 @@ def test_names_of_many_data_sets_survive_the_command_line():
     texts = in_short(make_plan(config, SCHEMA).datasets())
     # All of a command is one argument of a shell: 128 KiB.
     assert len(" ".join(texts)) < 1000
+
+
+def test_an_archive_of_another_scale_is_not_drawn_as_of_this_one(tmp_path):
+    quick, results = plan_of(scale="quick"), tmp_path / "results"
+    here = {key: getattr(quick, key) for key in ("scale", "n_observational", "n_per_intervention")}
+    write_json(results / "plan.json", here)
+    assert warnings(quick, str(results), tmp_path / "state") == []
+    for key, value in (("scale", "smoke"), ("n_observational", 500)):
+        write_json(results / "plan.json", {**here, key: value})
+        with pytest.raises(InputError, match=f"plan.json: found {key} = {value!r}, expected "):
+            warnings(quick, str(results), tmp_path / "state")
+    # One that Snakemake has made is made again.
+    name = base64.urlsafe_b64encode(f"{results}/plan.json".encode()).decode()
+    write_json(tmp_path / "state/metadata" / name, {})
+    assert warnings(quick, str(results), tmp_path / "state") == []
 
 
 def test_rows_of_a_data_set():

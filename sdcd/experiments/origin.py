@@ -10,6 +10,7 @@ import base64
 from collections import Counter
 from pathlib import Path
 
+from sdcd.errors import InputError
 from sdcd.experiments.plan import Plan
 from sdcd.files import read_json
 from sdcd.fits.provenance import difference
@@ -32,9 +33,16 @@ def warnings(plan: Plan, results: str, state: str | Path = ".snakemake") -> list
     -------
     list of str
         Empty if Snakemake knows what the fits were made with, or there are none.
+
+    Raises
+    ------
+    InputError
+        If the results were taken from an archive of another scale, or with other rows: they would
+        be drawn as if they were of this one.
     """
     # Results taken from an archive have no data sets: they are drawn from, as they are.
     if not (Path(results) / "data").exists():
+        _require_scale(plan, results, state)
         return []
     fits = {
         f"{results}/fits/{key.name}/{method}": (key, method)
@@ -72,6 +80,21 @@ def warnings(plan: Plan, results: str, state: str | Path = ".snakemake") -> list
             "them, and they are made again"
         )
     return found
+
+
+def _require_scale(plan: Plan, results: str, state: str | Path) -> None:
+    path = f"{results}/plan.json"
+    if not Path(path).exists() or _is_known(path, state):
+        return
+    there = read_json(path)
+    for key in ("scale", "n_observational", "n_per_intervention"):
+        found = there.get(key) if isinstance(there, dict) else None
+        expected = getattr(plan, key)
+        if found != expected:
+            raise InputError(
+                f"{path}: found {key} = {found!r}, expected {expected!r}: results from elsewhere, "
+                f"of another scale; 'sdcd report {results}' draws them as they are"
+            )
 
 
 def _is_known(path: str, state: str | Path) -> bool:
