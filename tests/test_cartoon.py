@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from sdcd.data.dataset import Dataset, write_dataset
-from sdcd.errors import CorruptFile, InputError
+from sdcd.errors import CorruptFile
 from sdcd.experiments.plan import Experiment
 from sdcd.figures import cartoon
 from sdcd.files import write_json, write_npz
@@ -61,9 +61,11 @@ def test_the_table_has_every_pair_through_the_stages(tmp_path):
         np.testing.assert_allclose(table[column], matrix[table["parent"], table["child"]])
 
 
-def test_a_fit_without_stage_1_is_refused(tmp_path):
-    with pytest.raises(InputError, match="no array 'stage_1_weights'"):
-        collect_cartoon(EXPERIMENT, results(tmp_path, stage_1_weights=None))
+def test_a_fit_without_weights_of_stage_1_is_no_reason_to_draw_nothing_else(tmp_path):
+    """None are kept beyond 100 variables, or made without stage 1."""
+    table = collect_cartoon(EXPERIMENT, results(tmp_path, stage_1_weights=None))
+    assert list(table) == list(COLUMNS) and not len(table)
+    assert "has no weights of stage 1" in cartoon.draw(table).texts[0].get_text()
 
 
 def test_a_failed_fit_has_no_rows_and_a_figure_that_says_so(tmp_path):

@@ -35,7 +35,9 @@ def draw(table: pd.DataFrame) -> Figure:
         graph, whose edges are framed: they all lie above the diagonal.
     """
     if not len(table):
-        return style.empty_figure("The fit of SDCD that this figure is drawn from failed.")
+        return style.empty_figure(
+            "The fit of SDCD that this figure is drawn from failed,\nor has no weights of stage 1."
+        )
     d = int(table["d"].iloc[0])
     true = _matrix(table, "true", d) > 0
     order = topological_order(true)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 
-from sdcd.errors import InputError
 from sdcd.experiments.plan import Experiment
 from sdcd.runs.collect import fits_with_truth, shortened_in
 
@@ -25,23 +24,19 @@ def collect_cartoon(experiment: Experiment, results: str | Path):
     pandas.DataFrame
         Columns :data:`COLUMNS`, a row for each parent != child: both weights, and as 0 or 1 whether
         the edge is ``true``, ``selected`` by stage 1 for stage 2, and ``in_graph``. No rows if the
-        fit failed.
+        fit failed, or has kept no weights of stage 1
+        (:data:`sdcd.methods.variants.LARGEST_KEPT_STAGE_1`).
 
     Raises
     ------
     InputError
-        If a file is missing or not what it should be, or the fit has kept no weights of stage 1.
+        If a file is missing or not what it should be.
     """
     import pandas as pd
 
     key, graph, record, truth = next(fits_with_truth(experiment, results))
-    if graph is None:
+    if graph is None or "stage_1_weights" not in graph.arrays:
         return pd.DataFrame(columns=list(COLUMNS))
-    if "stage_1_weights" not in graph.arrays:
-        raise InputError(
-            f"fit of {record['method']} on {key.name}: no array 'stage_1_weights', expected the "
-            "weights of stage 1"
-        )
     parents, children = np.nonzero(~np.eye(key.d, dtype=bool))
     edge = parents, children
     return pd.DataFrame(
