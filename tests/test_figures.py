@@ -269,6 +269,12 @@ class TestObservational:
 
 
 class TestInterventional:
+    @pytest.mark.parametrize("other", [{"method": "mean-difference"}, {"s": 3}])
+    def test_runs_of_which_it_shows_none_are_no_error(self, other):
+        runs = published_runs("interventional").query("d == 20 and s == 2 and method == 'SDCD'")
+        (text,) = draw("interventional", runs.assign(**other)).texts
+        assert text.get_text().startswith("No run has the methods and densities")
+
     def test_panels_as_in_the_paper(self):
         runs = published_runs("interventional")
         figure = draw("interventional", runs)

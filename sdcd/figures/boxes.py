@@ -52,12 +52,15 @@ def draw(
     from sdcd import published
 
     runs = summaries.tidy(runs)
+    if not len(runs):
+        raise InputError("figure of experiment interventional: there are no runs to draw")
     if methods is not None:
         runs = runs[runs["method"].isin(methods)]
     if sparsities is not None:
         runs = runs[runs["s"].isin(sparsities)]
     if not len(runs):
-        raise InputError("figure of experiment interventional: there are no runs to draw")
+        # A configuration may well have none of them.
+        return style.empty_figure("No run has the methods and densities that this figure shows.")
     theirs = summaries.summarise(published.published_runs("interventional"), metric)
     shown = style.in_order(runs["method"])
     rows, columns = sorted(runs["s"].unique()), sorted(runs["d"].unique())
