@@ -12,10 +12,10 @@ SDCD-pruned's SHD is that of `docs/benchmarks/pruning.csv`. Seconds are the proc
 """
 
 import argparse
-import itertools
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +33,7 @@ from sdcd.methods.dag import as_dag
 from sdcd.methods.ordered import warm_up
 from sdcd.methods.pruned import prune_graph
 from sdcd.metrics import score
+from sdcd.simulation import MECHANISMS
 
 TABLE = TABLES / "order.csv"
 PAGE = ROOT / "docs" / "order.md"
@@ -65,28 +66,23 @@ def searches() -> list[Search]:
     out += [Search(_observational("d10", 10, k), restarts=16) for k in range(5)]
     for d in (30, 40, 50):
         out += [Search(_observational(f"d{d}", d, k), restarts=0) for k in range(5)]
-    for k, d in itertools.product(range(5), (20, 30, 40)):
-        for s, f in itertools.product((2, 4, 6), (0.0, 0.5, 1.0)):
-            task = Task(f"interventional_d{d}", "SDCD", "interventional", d, s, k, f)
-            out.append(Search(task, restarts=0))
+    for k, d, s, f in product(range(5), (20, 30, 40), (2, 4, 6), (0.0, 0.5, 1.0)):
+        task = Task(f"interventional_d{d}", "SDCD", "interventional", d, s, k, f)
+        out.append(Search(task, restarts=0))
     out += [Search(_observational("d100", 100, k), restarts=0) for k in range(3)]
-    for mechanism in ("L", "NL-Add", "NL-NN"):
-        for s in (1, 4):
-            for k in range(5):
-                task = Task("dcdi_d20", "SDCD", "dcdi", 20, s, k, mechanism=mechanism)
-                out.append(Search(task, restarts=0))
+    for mechanism, s, k in product(MECHANISMS, (1, 4), range(5)):
+        task = Task("dcdi_d20", "SDCD", "dcdi", 20, s, k, mechanism=mechanism)
+        out.append(Search(task, restarts=0))
     for k in range(5):
         out.append(Search(_observational("weak", 30, k, weak=True), restarts=0))
         out += [Search(_observational(f"n{n}", 30, k, rows=n), restarts=0) for n in (500, 2000)]
-    for d in (10, 20):
-        for start in STARTS:
-            out += [Search(_observational(f"start_d{d}", d, k), start, 0) for k in range(3)]
+    for d, start, k in product((10, 20), STARTS, range(3)):
+        out.append(Search(_observational(f"start_d{d}", d, k), start, 0))
     out += [Search(_observational("d200", 200, k), restarts=0) for k in range(3)]
     out += [Search(_observational(f"d{d}", d, 0), restarts=0) for d in (500, 1000)]
     # Not named by the protocol's cells, whose linear data have interventions.
-    for s in (1, 4):
-        for k in range(5):
-            out.append(Search(Task("linear", "SDCD", "linear", 20, s, k), restarts=0))
+    for s, k in product((1, 4), range(5)):
+        out.append(Search(Task("linear", "SDCD", "linear", 20, s, k), restarts=0))
     return out
 
 

@@ -18,6 +18,7 @@ other gains than the frozen one.
 import argparse
 import time
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,7 @@ from sdcd.methods.registry import method
 from sdcd.metrics import score
 from sdcd.published import published_runs
 from sdcd.runs.table import write_csv
-from sdcd.simulation import simulate, simulate_dcdi
+from sdcd.simulation import MECHANISMS, simulate, simulate_dcdi
 from sdcd.statistics import of_sample
 
 TABLE = TABLES / "pruning.csv"
@@ -90,24 +91,22 @@ def tasks() -> list[Task]:
     out = []
     for d, seeds in ((30, 5), (40, 5), (50, 5), (10, 5), (100, 3)):
         out += [Task(f"d{d}", "SDCD", "observational", d, 4, k) for k in range(seeds)]
-    for k in range(5):
-        for d in (20, 30, 40):
-            for s in (2, 4, 6):
-                for f in (0.0, 0.5, 1.0):
-                    out.append(Task(f"interventional_d{d}", "SDCD", "interventional", d, s, k, f))
+    out += [
+        Task(f"interventional_d{d}", "SDCD", "interventional", d, s, k, f)
+        for k, d, s, f in product(range(5), (20, 30, 40), (2, 4, 6), (0.0, 0.5, 1.0))
+    ]
     for k in range(5):
         out += [Task(f"n{n}", "SDCD", "observational", 30, 4, k, rows=n) for n in (500, 2000)]
         out.append(Task("weak", "SDCD", "observational", 30, 4, k, weak=True))
-    for k in range(5):
-        for mechanism in ("L", "NL-Add", "NL-NN"):
-            for d in (10, 20):
-                out += [
-                    Task(f"dcdi_d{d}", "SDCD", "dcdi", d, s, k, mechanism=mechanism) for s in (1, 4)
-                ]
+    out += [
+        Task(f"dcdi_d{d}", "SDCD", "dcdi", d, s, k, mechanism=mechanism)
+        for k, mechanism, d, s in product(range(5), MECHANISMS, (10, 20), (1, 4))
+    ]
     out += [Task("d200", "SDCD", "observational", 200, 4, k) for k in range(3)]
-    for d in (10, 20):
-        for name in (*BASELINES, *ADDED):
-            out += [Task(f"baselines_d{d}", name, "observational", d, 4, k) for k in range(3)]
+    out += [
+        Task(f"baselines_d{d}", name, "observational", d, 4, k)
+        for d, name, k in product((10, 20), (*BASELINES, *ADDED), range(3))
+    ]
     return out
 
 

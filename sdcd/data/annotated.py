@@ -59,26 +59,7 @@ def read_annotated(
         raise
     except Exception as error:
         raise InputError(f"{path}: not a readable {kind} ({one_line(error)})") from None
-    what = "X" if layer is None else f"layer {layer!r}"
-    for part, frame in (("obs", obs), ("var", var)):
-        if not (hasattr(frame, "index") and hasattr(frame, "columns")):
-            raise InputError(
-                f"{path}: {part} is a {type(frame).__name__}, expected a table (data frame)"
-            )
-    if X is None:
-        raise InputError(f"{path}: {what} is empty, expected a matrix of values")
-    if hasattr(X, "columns") or not hasattr(X, "shape") or not hasattr(X, "dtype"):
-        raise InputError(f"{path}: {what} is a {type(X).__name__}, expected a matrix of values")
-    if X.ndim != 2:
-        raise InputError(f"{path}: {what} has shape {X.shape}, expected rows and variables")
-    if X.dtype.kind not in "fiub":
-        raise InputError(f"{path}: {what} has dtype {X.dtype}, expected real numbers")
-    for axis, part, frame in ((0, "obs", obs), (1, "var", var)):
-        if X.shape[axis] != len(frame):
-            raise InputError(
-                f"{path}: {what} has {X.shape[axis]} {('rows', 'columns')[axis]}, {part} "
-                f"{len(frame)} rows, expected as many"
-            )
+    _check_parts(path, "X" if layer is None else f"layer {layer!r}", X, obs, var)
     other_names = {str(column): _text(var[column]) for column in var.columns}
     names = [str(name) for name in var.index]
     if names_column is not None:
@@ -104,6 +85,29 @@ def read_annotated(
     return Table(
         names, X, labels, lambda r: f"row {r + 1} (cell {cells[r]!r})", layers, other_names
     )
+
+
+def _check_parts(path: Path, what: str, X, obs, var) -> None:
+    """Refuse parts that are not a matrix and two tables that fit it."""
+    for part, frame in (("obs", obs), ("var", var)):
+        if not (hasattr(frame, "index") and hasattr(frame, "columns")):
+            raise InputError(
+                f"{path}: {part} is a {type(frame).__name__}, expected a table (data frame)"
+            )
+    if X is None:
+        raise InputError(f"{path}: {what} is empty, expected a matrix of values")
+    if hasattr(X, "columns") or not hasattr(X, "shape") or not hasattr(X, "dtype"):
+        raise InputError(f"{path}: {what} is a {type(X).__name__}, expected a matrix of values")
+    if X.ndim != 2:
+        raise InputError(f"{path}: {what} has shape {X.shape}, expected rows and variables")
+    if X.dtype.kind not in "fiub":
+        raise InputError(f"{path}: {what} has dtype {X.dtype}, expected real numbers")
+    for axis, part, frame in ((0, "obs", obs), (1, "var", var)):
+        if X.shape[axis] != len(frame):
+            raise InputError(
+                f"{path}: {what} has {X.shape[axis]} {('rows', 'columns')[axis]}, {part} "
+                f"{len(frame)} rows, expected as many"
+            )
 
 
 def _text(column) -> list[str]:

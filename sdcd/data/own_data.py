@@ -283,8 +283,8 @@ def _with_targets(path: Path, table: Table, options: TableOptions) -> tuple[OwnT
     kept_rows = np.flatnonzero(rows)
     intervened = np.zeros((len(kept_rows), len(names)), dtype=bool)
     for position, r in enumerate(kept_rows):
-        if targets[labels[r]]:
-            intervened[position, [index[name] for name in targets[labels[r]]]] = True
+        for name in targets[labels[r]]:
+            intervened[position, index[name]] = True
     own = OwnTable(X if rows.all() else X[rows], intervened, tuple(names), left_out)
     return own, kept_rows
 
