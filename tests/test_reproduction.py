@@ -14,7 +14,7 @@ from sdcd.data.dataset import write_dataset
 from sdcd.errors import FitKilled, InputError
 from sdcd.experiments.datasets import DatasetKey
 from sdcd.experiments.plan import make_plan
-from sdcd.files import read_json
+from sdcd.files import atomic_path, read_json
 from sdcd.fits.run import run_fit
 from sdcd.reproduction import ledger
 from sdcd.reproduction.__main__ import main
@@ -197,6 +197,10 @@ def test_the_report_is_drawn_without_a_fit(plan, filled, tmp_path):
     older = tmp_path / "results/report.html"
     older.parent.mkdir()
     older.touch()
+    # Of one who was killed while it was written.
+    with atomic_path(older) as left:
+        pass
+    left.touch()
     report = look(plan, filled, tmp_path / "results")
     runs = pd.read_csv(tmp_path / "results/runs/observational.csv")
     assert runs["method"].tolist() == ["sortnregress"] * 2

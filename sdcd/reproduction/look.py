@@ -1,5 +1,6 @@
 """The report from the ledger alone: every figure and table, without a fit."""
 
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,9 +55,14 @@ def look(plan: Plan, folder: str | Path, results: str | Path) -> Path:
 
 def _clear(results: Path) -> None:
     if results.exists():
-        if not results.is_dir() or any(path.name not in _WRITTEN for path in results.iterdir()):
+        if not results.is_dir() or not all(_is_written(path.name) for path in results.iterdir()):
             raise InputError(f"{results}: not a report drawn before, expected another folder")
         shutil.rmtree(results)
+
+
+def _is_written(name: str) -> bool:
+    # Whoever is killed leaves a file by its temporary name.
+    return re.sub(r"^\.(\w+)\.\w+(\.\w+)$", r"\1\2", name) in _WRITTEN
 
 
 _WRITTEN = {"runs", "fits", "figures", "tables"}
