@@ -77,6 +77,9 @@ def test_simulate_writes_the_data_sets_of_the_simulator(tmp_path, capsys):
     }
     expected = simulate(6, 2, 3, fraction=0.5, standardise=False)
     np.testing.assert_array_equal(read_dataset(path).X, expected.X)
+    few = ("--n-observational", 30, "--n-per-intervention", 7)
+    assert run(capsys, "simulate", "--d", 4, "--s", 1, "--fraction", 1, *few, "-o", path)[0] == 0
+    assert read_dataset(path).X.shape == (30 + 4 * 7, 4)
     assert run(capsys, "simulate", "--d", 6, "--s", 2, "--seed", 3, "-o", path)[0] == 0
     np.testing.assert_array_equal(read_dataset(path).X, simulate(6, 2, 3).X)
 

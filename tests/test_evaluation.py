@@ -10,7 +10,7 @@ from scipy.stats import mannwhitneyu, wasserstein_distance
 
 from sdcd.cli import main
 from sdcd.data.dataset import Dataset, read_dataset, write_dataset
-from sdcd.data.evaluation import beside, evaluate, hold_out, moves
+from sdcd.data.evaluation import Moves, beside, evaluate, hold_out, moves
 from sdcd.errors import FitKilled, InputError
 from sdcd.estimator.generative import GenerativeModel, fit_generative
 from sdcd.simulation import simulate
@@ -75,6 +75,15 @@ def test_of_a_large_screen_some_perturbations_are_drawn():
     there = part.tested.any(axis=1)
     assert there.sum() == 2
     assert (part.p_value[there] == whole.p_value[there])[part.tested[there]].all()
+
+
+def test_a_variable_moves_at_the_5_percent_level_by_5_rows():
+    p_value = np.array([[np.nan, 0.049], [0.051, np.nan]])
+    assert Moves(np.ones((2, 2)), p_value).moved.tolist() == [[False, True], [False, False]]
+    for each, looked_at in ((5, 3), (4, 0)):
+        assert moves(*chain(each=each)).tested.any(axis=1).sum() == looked_at
+    for n, looked_at in ((5, 3), (4, 0)):
+        assert moves(*chain(n=n)).tested.any(axis=1).sum() == looked_at
 
 
 def test_whole_perturbations_are_held_out():
@@ -163,6 +172,27 @@ def test_every_pair_with_a_path_has_an_effect(files, tmp_path):
     table = pd.read_csv(tmp_path / "e.csv").set_index(["variable", "child"])["shift"]
     assert "".join(a + b for a, b in table.index) == "abacaebcbece"
     assert table["b", "c"] == 0 and table["c", "e"] != 0
+
+
+def test_draws_are_as_many_as_asked_and_those_of_the_seed(tmp_path, capsys):
+    X, intervened = chain()
+    write_dataset(tmp_path / "d.npz", Dataset(X, intervened, tuple("abce")))
+    np.savez(tmp_path / "f.npz", adjacency=TRUE, names=np.array(list("abce")))
+    model = fit_generative(TRUE, X, intervened, names=tuple("abce"))
+    model.save(tmp_path / "f.model.npz")
+    how = ["-n", "7", "--seed", "5", "-o", f"{tmp_path}/x.csv"]
+    assert main(["sample", f"{tmp_path}/f.npz", *how]) == 0
+    expected = model.sample(7, {}, 5)
+    assert pd.read_csv(tmp_path / "x.csv").to_numpy() == pytest.approx(expected)
+    assert main(["effects", f"{tmp_path}/f.npz", *how]) == 0
+    expected = model.effects(n=7, seed=5).shift[[0, 0, 1], [1, 2, 2]]
+    assert pd.read_csv(tmp_path / "x.csv")["shift"].to_numpy() == pytest.approx(expected)
+    capsys.readouterr()
+    evaluate = ["evaluate", f"{tmp_path}/f.npz", "--data", f"{tmp_path}/d.npz", "--seed", "5"]
+    assert main(evaluate) == 0
+    found = json.loads(capsys.readouterr().out)["without_truth"]["random"]
+    random = [beside(TRUE, moves(X, intervened), seed=seed)["random"] for seed in (0, 5)]
+    assert random[0] != found == random[1]
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,9 @@
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -75,6 +77,35 @@ def test_a_fit_is_expected_to_take_no_longer_than_its_limit(tmp_path):
         "grids": {"observational": [{"d": [50], "s": [4], "seeds": [0]}]},
     }
     assert [cost for cost, _, _ in missing(make_plan(config, SCHEMA), tmp_path)] == [5.0]
+
+
+def test_a_fit_has_the_limits_and_threads_of_the_plan(plan, tmp_path, monkeypatch):
+    asked = {}
+
+    def refuse(data, name, **how):
+        asked.update(how, name=name)
+        raise InputError("as planned")
+
+    monkeypatch.setattr("sdcd.reproduction.run.run_fit", refuse)
+    method = replace(plan.methods["sortnregress"], threads=3)
+    planned = replace(plan, methods={**plan.methods, "sortnregress": method})
+    with pytest.raises(InputError, match="as planned"):
+        run(planned, tmp_path, only=("sortnregress",))
+    expected = {"name": "sortnregress", "settings": {"threshold": 0.2}, "threads": 3}
+    expected |= {"time_limit_s": 100, "memory_limit_mb": 4000}
+    assert {key: asked[key] for key in expected} == expected
+
+
+def test_no_fit_begins_after_so_many_hours(plan, tmp_path, monkeypatch):
+    clock = [0.0]
+
+    def fit(*_):
+        clock[0] += 1000
+
+    monkeypatch.setattr("sdcd.reproduction.run._fit", fit)
+    monkeypatch.setattr("sdcd.reproduction.run.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    # They begin after 0, 1000 and 2000 seconds; the last would after 3000.
+    assert run(plan, tmp_path, hours=0.75) == 3
 
 
 def test_a_row_says_what_was_fitted_and_by_which_code(plan, filled):

@@ -23,8 +23,15 @@ from sdcd.data.dataset import Dataset, write_dataset
 from sdcd.errors import FitKilled, InputError
 from sdcd.fits.draws import draw
 from sdcd.fits.record import load_fit
-from sdcd.fits.resamples import consensus, count_edges, resample, run_resamples
+from sdcd.fits.resamples import (
+    consensus,
+    count_edges,
+    resample,
+    run_resamples,
+    write_ranked_edges,
+)
 from sdcd.graphs import is_acyclic
+from sdcd.methods import Graph
 
 ROOT = Path(__file__).resolve().parents[1]
 METHODS = """
@@ -202,7 +209,7 @@ def test_what_resamples_have_in_common_is_written_as_a_fit(tmp_path, data):
     write = {"weights": np.arange(9.0).reshape(3, 3), "adjacency": np.eye(3, k=1, dtype=np.int8)}
     np.savez(tmp_path / "fit.npz", names=np.array(["a", "b", "c"]), **write)
     agreed = resample(
-        tmp_path / "fit.npz", data, "coin", count=5, settings={"what": "some"}, cores=2
+        tmp_path / "fit.npz", data, "coin", count=5, seed=10, settings={"what": "some"}, cores=2
     )
     fits = [load_fit(path) for path in sorted((tmp_path / "fit.resamples").glob("*.npz"))]
     graphs = [graph.adjacency for graph, _ in fits if graph is not None]
@@ -214,6 +221,11 @@ def test_what_resamples_have_in_common_is_written_as_a_fit(tmp_path, data):
     assert record == agreed.record
     assert (graph.weights == np.mean(graphs, axis=0)).all()
     assert (graph.adjacency == consensus(graph.weights)).all()
+    records = [record for _, record in fits]
+    assert record["seconds"] == round(sum(each["seconds"] for each in records), 4)
+    assert record["peak_rss_mb"] == max(each["peak_rss_mb"] for each in records)
+    both = graph.adjacency * write["adjacency"]
+    assert (found["edges"], found["edges_in_fit"]) == (graph.adjacency.sum(), both.sum()) == (2, 1)
     rows = table(tmp_path / "fit.frequencies.csv")
     assert len(rows) == np.count_nonzero(np.sum(graphs, axis=0))
     ranks = [(float(row["frequency"]), float(row["weight"])) for row in rows]
@@ -225,6 +237,17 @@ def test_what_resamples_have_in_common_is_written_as_a_fit(tmp_path, data):
         assert float(row["frequency_reversed"]) == graph.weights[j, i]
         assert int(row["in_fit"]) == (j == i + 1)
         assert int(row["in_consensus"]) == graph.adjacency[i, j]
+
+
+def test_of_equals_those_come_first_that_are_joined_more_often(tmp_path):
+    there = np.zeros((3, 3), dtype=np.int8)
+    there[0, 1] = there[1, 2] = 1
+    turned = np.zeros_like(there)
+    turned[2, 1] = 1
+    graph = Graph(there, there * 1.0, {}, {"names": np.array(["a", "b", "c"])})
+    write_ranked_edges(tmp_path / "e.csv", graph, count_edges([there, turned]), {})
+    found = [(row["parent"], row["frequency"]) for row in table(tmp_path / "e.csv")]
+    assert found == [("b", "0.5"), ("a", "0.5")]
 
 
 def test_if_no_resample_is_fitted_the_record_says_why(tmp_path, data):
@@ -324,6 +347,31 @@ def test_the_command(tmp_path, data, capsys, monkeypatch):
     assert list(table("fit.edges.csv")[0]) == ["parent", "child", "weight"]
     assert main([*fit, "--seed", "4", "--resamples", "3"]) == 0
     assert "resamples: 3 of 3 are there already" in capsys.readouterr().err
+
+
+def test_options_reach_the_fit_and_the_resamples(tmp_path, data, monkeypatch):
+    asked = []
+
+    def fitted(data, name, **how):
+        asked.append({"name": name, **how})
+        return {"status": "ok"}
+
+    def resampled(fit, data, name, **how):
+        fitted(data, name, **how)
+        raise InputError("that is all")
+
+    monkeypatch.setattr("sdcd.fits.run.run_fit", fitted)
+    monkeypatch.setattr("sdcd.fits.resamples.resample", resampled)
+    fit = ["fit", str(data), "--method", "coin", "--no-picture", "-o", str(tmp_path / "fit.npz")]
+    fit += ["--seed", "4", "--threads", "2", "--time-limit", "50", "--memory-limit", "900"]
+    fit += ["--set", "what=other"]
+    assert main([*fit, "--resamples", "3", "--resampling", "bootstrap", "--cores", "5"]) == 2
+    shared = {"name": "coin", "seed": 4, "threads": 2, "time_limit_s": 50, "memory_limit_mb": 900}
+    shared |= {"settings": {"what": "other"}, "shown_as": data}
+    own = ({}, {"count": 3, "how": "bootstrap", "cores": 5})
+    for found, expected in zip(asked, own, strict=True):
+        expected = {**shared, **expected}
+        assert {key: found[key] for key in expected} == expected
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from sdcd.errors import InputError
 from sdcd.experiments.configuration import checked
 from sdcd.experiments.own_data import look_at_files, own_studies, read_small_files
 from sdcd.experiments.plan import make_plan
+from sdcd.files import write_json, write_npz
+from sdcd.report import own_page
 from sdcd.runs.own_data import (
     SAYS,
     MethodFits,
@@ -303,6 +305,107 @@ def test_perturbations_say_of_a_direction_what_moved():
     assert np.array(SAYS)[perturbations_say(X, only_a)[0]][1, 2] == "not tested"
 
 
+def read(path):
+    with open(path, newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.workflow
+def test_a_change_inside_of_a_folder_is_seen(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    anndata = pytest.importorskip("anndata")
+    clone = new_clone(tmp_path / "clone")
+    X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    anndata.AnnData(X).write_zarr(clone / "cells.zarr")
+    content = {"data": "cells.zarr", "methods": ["GIES"]}
+    (clone / "mine.yaml").write_text(yaml.safe_dump({"own_data": {"mine": content}}))
+    target = (*MINE[:-1], "results/own/data/mine.npz")
+    snakemake(clone, *target)
+    assert planned(clone, *target, results="results/own") == set()
+    before = (clone / "cells.zarr").stat().st_mtime_ns
+    zarr.open_group(str(clone / "cells.zarr"), mode="r+")["X"][0, 0] = 9
+    assert (clone / "cells.zarr").stat().st_mtime_ns == before
+    assert planned(clone, *target, results="results/own") == {"data/mine.npz"}
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Fits of three methods to a table, one of which failed twice, with three true edges."""
+    truth = graph((0, 1), (0, 2), (1, 2)).astype(np.int8)
+    graphs = {
+        "GIES": ([(0, 1), (1, 2)], [(0, 1), (2, 1)], [(0, 1), (1, 2)]),
+        "mean-difference": ([(1, 0), (0, 2), (1, 2)],) * 2 + ([(1, 0), (0, 2)],),
+        "tree-importance": ([(0, 1)], None, None),
+    }
+    for method, edges in graphs.items():
+        for run, found in zip(("seed0", "seed1", "resample1"), edges, strict=True):
+            arrays = {"names": np.array(NAMES)}
+            if found is not None:
+                arrays |= {"adjacency": graph(*found).astype(np.int8)}
+            write_npz(tmp_path / f"fits/mine/{run}/{method}.npz", **arrays)
+            record = {"method": method, "seconds": 2.0, "peak_rss_mb": 50.0}
+            record |= {"status": "nan" if found is None else "ok", "reason": "broke"}
+            write_json(tmp_path / f"fits/mine/{run}/{method}.json", record)
+    # A chain; a is perturbed in some rows, b in others, which have the a of the unperturbed.
+    z, noise = np.random.default_rng(0).normal(size=(2, 50))
+    a = np.concatenate([z, z + 4, z])
+    b = np.concatenate([2 * a[:100], noise + 9])
+    intervened = np.zeros((150, 3), dtype=bool)
+    intervened[50:100, 0] = intervened[100:, 1] = True
+    X = np.stack([a, b, 1.5 * b + np.tile(noise, 3)], axis=1)
+    write_dataset(tmp_path / "data/mine.npz", Dataset(X, intervened, NAMES))
+    write_npz(tmp_path / "truth/mine.npz", adjacency=truth, names=np.array(NAMES))
+    for part in ("data", "truth"):
+        write_json(tmp_path / f"{part}/mine.json", {})
+    content = {"methods": list(graphs), "truth": "edges.csv", "seeds": 2, "resamples": 1}
+    return tmp_path, json.loads(studies(**content)["mine"].to_json())
+
+
+def test_the_numbers_of_the_page_by_hand(made, monkeypatch):
+    results, study = made
+    shown = {}
+    monkeypatch.setattr(own_page, "_pictures", lambda *_: [])
+    monkeypatch.setattr(own_page, "render", lambda _, content: shown.update(content) or "")
+    own_page.write(study, results, results / "mine/report.html")
+    assert shown["failures"] == ["2 x tree-importance: nan: broke"]
+    # Means over seeds; both graphs of GIES lack an edge, and one has another reversed.
+    methods = {row["method"]: row for row in read(results / "mine/methods.csv")}
+    for method, expected in (
+        ("GIES", (3, 0, 2, 1.5, 0.75, 0.5)),
+        ("mean-difference", (3, 0, 3, 1, 2 / 3, 2 / 3)),
+        ("tree-importance", (1, 2, 1, 2, 1, 1 / 3)),
+    ):
+        columns = ("graphs", "failed", "edges", "shd", "precision", "recall")
+        found = [float(methods[method][column]) for column in columns]
+        assert found == pytest.approx(expected, abs=1e-5)
+    # One of four edges and none of five; two of three pairs, twice.
+    pairs = {(row["method"], row["other"]): row for row in read(results / "mine/agreement.csv")}
+    between = pairs["GIES", "mean-difference"]
+    assert float(between["directed"]) == pytest.approx(0.125)
+    assert float(between["joined"]) == pytest.approx(2 / 3, abs=1e-5)
+    # How often resamples have it, else the seeds.
+    third = f"{1 / 3:.2f}"
+    assert [row[:7] for row in shown["edges"].rows] == [
+        ["a", "b", "2 of 3", "1", "0.67", "agrees", "yes"],
+        ["a", "c", "1 of 3", "", third, "agrees", "yes"],
+        ["b", "a", "1 of 3", "2", third, "opposite", "reversed"],
+        ["b", "c", "1 of 3", "", third, "agrees", "yes"],
+    ]
+    assert shown["edges"].head[7:] == ["GIES", "mean-difference"]
+    again = [row[7:] for row in shown["edges"].rows]
+    assert again == [["1.00", "0.00"], ["0.00", "1.00"], ["0.00", "1.00"], ["1.00", "0.00"]]
+    counts = {"shared": 1, "right": 1, "others": 3, "others_right": 2, "all": 3}
+    assert shown["shared_truth"] == counts
+    says = [row[:4] for row in shown["says"].rows]
+    assert says == [
+        ["GIES", "1", "1", "0"],
+        ["mean-difference", "3", "2", "1"],
+        ["tree-importance", "1", "1", "0"],
+        ["shared by most", "1", "1", "0"],
+    ]
+    assert (shown["n_shared"], shown["n_edges"], shown["n_methods"]) == (1, 4, 3)
+
+
 # The workflow
 
 MINE = ("--configfile", "config.yaml", "mine.yaml", "--", "own_data")
@@ -331,29 +434,6 @@ def ran(tmp_path_factory):
     (clone / "edges.csv").write_text("Gene1,Gene2\na,b\nb,c\nc,x\nc,c\n")
     configure(clone)
     return clone, snakemake(clone, *MINE)
-
-
-def read(path):
-    with open(path, newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
-@pytest.mark.workflow
-def test_a_change_inside_of_a_folder_is_seen(tmp_path):
-    zarr = pytest.importorskip("zarr")
-    anndata = pytest.importorskip("anndata")
-    clone = new_clone(tmp_path / "clone")
-    X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
-    anndata.AnnData(X).write_zarr(clone / "cells.zarr")
-    content = {"data": "cells.zarr", "methods": ["GIES"]}
-    (clone / "mine.yaml").write_text(yaml.safe_dump({"own_data": {"mine": content}}))
-    target = (*MINE[:-1], "results/own/data/mine.npz")
-    snakemake(clone, *target)
-    assert planned(clone, *target, results="results/own") == set()
-    before = (clone / "cells.zarr").stat().st_mtime_ns
-    zarr.open_group(str(clone / "cells.zarr"), mode="r+")["X"][0, 0] = 9
-    assert (clone / "cells.zarr").stat().st_mtime_ns == before
-    assert planned(clone, *target, results="results/own") == {"data/mine.npz"}
 
 
 @pytest.mark.workflow
