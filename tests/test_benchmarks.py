@@ -39,4 +39,5 @@ def test_epochs_of_either_stage_are_timed(benchmark, monkeypatch, stage):
     monkeypatch.setattr(fitting, "make_engine", fitting.make_engine)  # is replaced
     row, fastest, _ = scaling.measure_scaling(stage, 12, 12, threads=1, epochs=4)
     assert row["epochs"] == 4 and 12 < row["edges"] <= 12 * 11
-    assert 0 < fastest <= row["seconds_per_epoch"]
+    # The median is rounded.
+    assert 0 < fastest <= 1.001 * row["seconds_per_epoch"]

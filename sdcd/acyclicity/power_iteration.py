@@ -29,6 +29,8 @@ class PowerIteration:
         Unit vectors, positive.
     value : float
         h at the last update's A (NaN before the first).
+    shift : float
+        The 1e-6 of both formulas.
 
     Notes
     -----

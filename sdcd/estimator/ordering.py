@@ -1,10 +1,9 @@
 """Search over causal orders by held-out scores.
 
-Given data with interventions, find an order o of the d variables in which causes come before their
-effects. Where mechanisms are nonlinear with additive noise, the distribution determines such an
-order, and no other is as likely. So, with the local score S(j, Pa) of
-:mod:`sdcd.estimator.local_scores` (mean held-out log density of j's network given parents Pa), the
-search maximises
+Given data, find an order o of the d variables in which causes come before their effects. Where
+mechanisms are nonlinear with additive noise, the distribution determines such an order, and no
+other is as likely. So, with the local score S(j, Pa) of :mod:`sdcd.estimator.local_scores` (mean
+held-out log density of j's network given parents Pa), the search maximises
 
     S(o) = sum_j S(j, pred(j) & C(j))
 
