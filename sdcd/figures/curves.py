@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -233,82 +234,79 @@ def draw(
         raise InputError(f"figure of experiment {experiment}: there are no runs to draw")
     methods = style.in_order(runs["method"])
     panels = [[Panel(**panel) for panel in row] for row in rows]
-    rows = [[panel for panel in row if panel.holds(runs["d"]).any()] for row in panels]
-    rows = [row for row in rows if row]
-    columns = max(len(row) for row in rows)
-    drawn = [[_prepare(panel, runs, methods, experiment) for panel in row] for row in rows]
+    panels = [[panel for panel in row if panel.holds(runs["d"]).any()] for row in panels]
+    drawn = [[_prepare(panel, runs, methods, experiment) for panel in row] for row in panels if row]
+    every = [each for row in drawn for each in row]
+    columns = max(len(row) for row in drawn)
     # Panels under each other have the same axis.
     all_d = [
-        np.unique(np.concatenate([table["d"] for row in drawn for table in row[column]]))
+        np.unique(np.concatenate([table["d"] for row in drawn for table in row[column].tables]))
         for column in range(columns)
     ]
-    strips = [[strip_lines(cells, methods) for cells, _ in row] for row in drawn]
-    deepest = max(len(lines) for row in strips for lines in row)
+    deepest = max(len(each.strip) for each in every)
     with style.context():
-        figure = style.new_figure(1.6 + 3.6 * columns, 1.1 + 3.5 * len(rows))
-        heights = [1, 0.03 + 0.06 * deepest] * len(rows) if deepest else [1] * len(rows)
+        figure = style.new_figure(1.6 + 3.6 * columns, 1.1 + 3.5 * len(drawn))
+        heights = [1, 0.03 + 0.06 * deepest] * len(drawn) if deepest else [1] * len(drawn)
         grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
-        for index, row in enumerate(rows):
-            for column, panel in enumerate(row):
-                cells, published = drawn[index][column]
+        for index, row in enumerate(drawn):
+            for column, each in enumerate(row):
                 axes = figure.add_subplot(grid[2 * index if deepest else index, column])
-                _draw_panel(axes, panel, cells, published, methods, all_d[column])
-                if index == 0 or panel.title not in [above.title for above in rows[0]]:
-                    axes.set_title(panel.title)
-                if column == 0 or panel.label != row[0].label:
-                    axes.set_ylabel(panel.label)
+                _draw_panel(axes, each, methods, all_d[column])
+                if index == 0 or each.panel.title not in [above.panel.title for above in drawn[0]]:
+                    axes.set_title(each.panel.title)
+                if column == 0 or each.panel.label != row[0].panel.label:
+                    axes.set_ylabel(each.panel.label)
                 bottom = axes
                 if deepest:
                     bottom = figure.add_subplot(grid[2 * index + 1, column])
-                    draw_strip(bottom, axes, strips[index][column])
+                    draw_strip(bottom, axes, each.strip)
                 bottom.set_xlabel("number of variables d")
-        all_cells = pd.concat([cells for row in drawn for cells, _ in row])
-        _add_legend(
-            figure,
-            methods,
-            all_cells,
-            edges=any(panel.edges for row in rows for panel in row),
-            band=any(len(published) for row in drawn for _, published in row),
-            cut=any(
-                _is_cut(panel, tables)
-                for row, prepared in zip(rows, drawn, strict=True)
-                for panel, tables in zip(row, prepared, strict=True)
-            ),
-            unrun=_unrun(rows, drawn, methods, experiment, whole=whole),
-            note=note,
-        )
+        _add_legend(figure, methods, every, _unrun(every, methods, experiment, whole=whole), note)
     return figure
 
 
-def _unrun(rows, drawn, methods, experiment, *, whole) -> list[str]:
+class _Drawn(NamedTuple):
+    """A panel with our cells, the published ones, and the lines of the strip under it."""
+
+    panel: Panel
+    cells: pd.DataFrame
+    published: pd.DataFrame
+    strip: list[tuple[str, dict]]
+
+    @property
+    def tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        return self.cells, self.published
+
+    def is_cut(self) -> bool:
+        """Whether a bar or band would reach below a tenth of its mean, where it is drawn to end."""
+        reaches = ((table["sd"] > 0.9 * table["mean"]).any() for table in self.tables)
+        return self.panel.log and any(reaches)
+
+
+def _unrun(drawn, methods, experiment, *, whole) -> list[str]:
     """Sentences on what has neither a point nor a marker."""
     gaps, without = False, set()
-    for row, tables in zip(rows, drawn, strict=True):
-        for panel, (cells, _) in zip(row, tables, strict=True):
-            gaps |= len(cells) < cells["d"].nunique() * len(methods)
-            theirs = published_cells(experiment, panel.metric)
-            without |= set(theirs.loc[theirs["d"].isin(cells["d"]), "method"]) - set(methods)
+    for panel, cells, *_ in drawn:
+        gaps |= len(cells) < cells["d"].nunique() * len(methods)
+        theirs = published_cells(experiment, panel.metric)
+        without |= set(theirs.loc[theirs["d"].isin(cells["d"]), "method"]) - set(methods)
     found = ["No point and no marker: no run was made."] if gaps else []
     if whole and without:
         found.append(f"Without any run: {', '.join(style.in_order(without))}.")
     return found
 
 
-def _is_cut(panel: Panel, tables: Sequence[pd.DataFrame]) -> bool:
-    """Whether a bar or band would reach below a tenth of its mean, where it is drawn to end."""
-    return panel.log and any((table["sd"] > 0.9 * table["mean"]).any() for table in tables)
-
-
-def _prepare(panel, runs, methods, experiment):
+def _prepare(panel, runs, methods, experiment) -> _Drawn:
     cells = summaries.summarise(runs, panel.metric)
     cells = cells[panel.holds(cells["d"])]
     published = published_cells(experiment, panel.metric)
     inside = panel.holds(published["d"]) & published["method"].isin(methods)
     published = published[inside & (published["d"] <= _one_beyond(cells["d"], published["d"]))]
-    return cells, published
+    return _Drawn(panel, cells, published, strip_lines(cells, methods))
 
 
-def _draw_panel(axes, panel, cells, published, methods, all_d):
+def _draw_panel(axes, drawn: _Drawn, methods, all_d):
+    panel, cells, published, _ = drawn
     if cells["mean"].isna().all() and not len(published):
         axes.set_axis_off()
         axes.text(0.5, 0.5, "no values", ha="center", transform=axes.transAxes)
@@ -333,11 +331,12 @@ def _draw_edges(axes, cells, published):
     axes.plot(edges["d"], edges["s"] * edges["d"], linewidth=1.0, zorder=6, **style.REFERENCE)
 
 
-def _add_legend(figure, methods, cells, *, edges, band, cut, unrun, note):
+def _add_legend(figure, methods, drawn: Sequence[_Drawn], unrun, note):
+    cells = pd.concat([each.cells for each in drawn])
     handles = [style.method_handle(name) for name in methods]
-    if edges:
+    if any(each.panel.edges for each in drawn):
         handles.append(Line2D([], [], linewidth=1.0, label="true edges", **style.REFERENCE))
-    if band:
+    if any(len(each.published) for each in drawn):
         handles.append(style.published_handle())
     shortened, _ = style.shortened_texts(cells)
     if shortened:
@@ -350,7 +349,7 @@ def _add_legend(figure, methods, cells, *, edges, band, cut, unrun, note):
         over = style.number_of_data_sets(seeds)
         bars = "± sd, none for a single data set" if seeds.min() == 1 else "± sd"
         notes.append(f"Points: mean over {over} of each d; bars: {bars}.")
-    if cut:
+    if any(each.is_cut() for each in drawn):
         notes.append("Bars and bands end at a tenth of the mean where the sd is near it or larger.")
     notes += [*style.failure_notes(cells, ("d",)), *unrun]
     if shortened:
