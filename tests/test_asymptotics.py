@@ -124,6 +124,15 @@ def test_figure(table):
         # h_log and h_inv leave their domain on noise, and nowhere else.
         dotted = {to_hex(c) for lines in axes.collections for c in lines.get_colors()}
         assert dotted == {CONSTRAINT_COLORS[n].lower() for n in ("h_log", "h_inv")}
+    for axes, panel in ((left, "scale"), (right, "dimension")):
+        drawn = {(to_hex(x.get_color()), x.get_linestyle()): x.get_xydata() for x in axes.lines}
+        for name, color in CONSTRAINT_COLORS.items():
+            for family, line in (("cycle", "-"), ("noise", "--")):
+                if not len(expected := curve(table, panel, family, name)):
+                    continue
+                inside = expected[~expected["escaped"] & (expected["value"] > 0)]
+                points = inside.sort_values("x")[["x", "value"]].clip(upper=1e32)
+                np.testing.assert_array_equal(drawn[color.lower(), line], points)
     escape = curve(table, "scale", "noise", "h_log")["domain_escape_at"][0]
     for lines in left.collections:
         (segment,) = lines.get_segments()

@@ -9,6 +9,7 @@ import pytest
 
 from sdcd.acyclicity import CONSTRAINTS, spectral_radius
 from sdcd.errors import InputError
+from sdcd.figures.constraint_asymptotics import CONSTRAINT_COLORS
 from sdcd.figures.optimisation_behaviours import FLOOR, draw
 from sdcd.graphs import smallest_dag_threshold
 from sdcd.studies.optimisation_behaviours import (
@@ -172,6 +173,19 @@ def test_figure():
     left, right = figure.axes
     ends = sum(record["end"] in ("dag", "escape") for record in records)
     assert len(left.lines) + len(right.lines) == 10 + ends
+    for axes, mode in ((left, "penalty"), (right, "augmented_lagrangian")):
+        last = {}
+        for name, color in CONSTRAINT_COLORS.items():
+            run = [r for r in records if (r["mode"], r["constraint"]) == (mode, name)]
+            if not run:
+                continue
+            points = [(r["epoch"], max(r["threshold"], FLOOR)) for r in run]
+            (line,) = (x for x in axes.lines if (x.get_color(), x.get_marker()) == (color, "None"))
+            np.testing.assert_allclose(line.get_xydata(), points)
+            if run[-1]["end"] in ("dag", "escape"):
+                last[color] = ("o" if run[-1]["end"] == "dag" else "x", *points[-1])
+        ends = (x for x in axes.lines if x.get_marker() != "None")
+        assert {x.get_color(): (x.get_marker(), *x.get_xydata()[0]) for x in ends} == last
     for axes in figure.axes:
         assert axes.get_yscale() == "log"
         assert all((line.get_ydata() >= FLOOR).all() for line in axes.lines)

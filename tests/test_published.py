@@ -63,6 +63,20 @@ def test_every_published_cell_is_there_with_its_mark():
     }
 
 
+def test_cells_have_the_number_of_data_sets_that_the_captions_state():
+    stated = {name: published_table(name).groupby("d")["n"].agg(set) for name in EXPERIMENTS}
+    large = stated.pop("observational_large")
+    assert large.to_dict() == {1000: {3}, 2000: {3}, 3000: {2}, 4000: {2}}
+    observational = stated.pop("observational").to_dict()
+    assert observational == {d: {30} if d <= 50 else {5} for d in observational}
+    assert {name: set().union(*sizes) for name, sizes in stated.items()} == {
+        "interventional": {5},
+        "ablation_stage1": {3},
+        "ablation_stage2": {5},
+        "dcdi_simulations": {10},
+    }
+
+
 def test_f1_is_computed_from_precision_and_recall():
     runs = published_runs("observational").set_index(["method", "d", "seed"])
     run = runs.loc[("DAGMA", 10, 0)]

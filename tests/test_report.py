@@ -305,6 +305,17 @@ def test_verdicts_are_counted_without_what_was_not_run(judged):
     ]
 
 
+def test_the_cells_that_are_farthest_off_come_first(judged):
+    sizes = ((-1.5, 10), (4.0, 20), (-6.0, 30))
+    each = [judged[1:2].assign(effect_size=effect, d=d) for effect, d in sizes]
+    off = pd.concat(each, ignore_index=True)
+    section = judgement.section(off, most=2)
+    assert [text.partition(", s")[0] for text in section.refuted] == [
+        f"observational, d = {d}" for d in (30, 20)
+    ]
+    assert section.more_refuted == 1
+
+
 def test_each_cell_that_was_run_is_shown_beside_the_paper_s(judged):
     heading, table, rest = judgement.of_table("observational", judged)
     assert heading == "Verdicts on its 4 cells: 1 reproduced, 1 not reproduced, 2 not run"

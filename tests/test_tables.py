@@ -217,7 +217,10 @@ def test_failed_untested_and_shortened_runs_are_marked():
     assert cell_of(table, "new<method>", 10)["published_status"] == "absent"
     notes = " ".join(laid_out.notes)
     assert "* shortened: 2,000 of 10,000 rows." in notes
-    assert "GIES at d = 10: timeout after 60 s." in notes
+    assert "Failures of ours: GIES at d = 10: timeout after 60 s." in notes
+    runs.loc[runs["method"] == "GIES", "status"] = "unavailable"
+    _, impossible = make("observational", runs)
+    assert "Not run: GIES at d = 10: timeout after 60 s." in impossible.notes
     (bold,) = (at for at in laid_out.best if laid_out.rows[at[0]][0] == ("10",))
     assert laid_out.rows[bold[0]][1][bold[1]]["ours"] == "3.0 (1)"
     assert r"\textbf{3.0 (1)}" in layout.to_latex(laid_out)

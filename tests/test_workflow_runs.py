@@ -16,6 +16,7 @@ from sdcd.report.overview import (
     failures_by_reason,
     grids,
     summary,
+    versions,
 )
 from sdcd.runs.collect import collect, run_row
 from sdcd.runs.table import RUN_COLUMNS, read_runs
@@ -155,6 +156,28 @@ def test_a_missing_or_truncated_file_is_named(results):
     (results / "data/observational/d3_s1_seed0.npz").unlink()
     with pytest.raises(InputError, match=r"d3_s1_seed0\.npz: no such file"):
         collect(EXPERIMENT, results)
+
+
+def test_the_overview_says_when_and_with_what_the_fits_were_made(results):
+    plan = {"n_observational": 10_000, "n_per_intervention": 500}
+    days = ("2030-01-03", "2030-01-02", "2030-01-04")
+    records = [
+        {
+            "seconds": 1800,
+            "finished": f"{day}T03:04:05+00:00",
+            "code": {"commit": commit, "fingerprint": commit},
+            "versions": {"numpy": version},
+        }
+        for day, commit, version in zip(days, "bab", ("2.1", "2.0", "2.1"), strict=True)
+    ]
+    found = facts(collect(EXPERIMENT, results), plan, records)
+    each = "10,000, and 500 more for each variable that is intervened on"
+    assert found["Rows of a data set"] == [each]
+    assert found["Date"] == ["2030-01-02 03:04 to 2030-01-04 03:04 UTC"]
+    assert found["Git commit"] == ["b (2 fits)", "a (1 fits)"]
+    assert found["Code"][0].startswith("2 fingerprints")
+    assert found["Cost"] == ["1.50 core-hours of fits"]
+    assert versions(records) == "numpy 2.0 and 2.1"
 
 
 def test_the_overview_counts_a_shared_fit_once(results):
