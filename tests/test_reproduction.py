@@ -17,7 +17,10 @@ from sdcd.errors import FitKilled, InputError
 from sdcd.experiments.datasets import DatasetKey
 from sdcd.experiments.plan import make_plan
 from sdcd.files import atomic_path, read_json
+from sdcd.fits.provenance import fit_fingerprint
 from sdcd.fits.run import run_fit
+from sdcd.methods import contract
+from sdcd.methods.outside import register_outside
 from sdcd.reproduction import ledger
 from sdcd.reproduction.__main__ import main
 from sdcd.reproduction.look import look, older_than_the_code
@@ -129,6 +132,22 @@ def test_fits_by_other_code_are_told_and_made_again_if_asked(plan, filled, tmp_p
     assert [(key.seed, name) for _, key, name in stale if name == "sortnregress"] == [
         (0, "sortnregress")
     ]
+
+
+def test_a_file_that_a_setting_names_is_part_of_the_code(tmp_path):
+    file, name = tmp_path / "prior.txt", "outside-of-test-reproduction"
+    file.write_text("one")
+    command = ["program", "{prior}", "{input}", "{output}"]
+    chosen = register_outside({"name": name, "command": command, "settings": {"prior": ""}})
+    try:
+        settings = {"prior": str(file)}
+        row = {"method": name, "settings": ledger.settings_text(settings)}
+        table = pd.DataFrame([{**row, "fingerprint": fit_fingerprint(chosen, settings)}])
+        assert older_than_the_code(table) == {}
+        file.write_text("another")
+        assert older_than_the_code(table) == {name: (1, 1)}
+    finally:
+        del contract.REGISTERED[name]
 
 
 def test_fits_that_were_impossible_where_they_were_tried_are_made_again_if_asked(

@@ -174,7 +174,7 @@ def test_the_overview_says_when_and_with_what_the_fits_were_made(results):
     each = "10,000, and 500 more for each variable that is intervened on"
     assert found["Rows of a data set"] == [each]
     assert found["Date"] == ["2030-01-02 03:04 to 2030-01-04 03:04 UTC"]
-    assert found["Git commit"] == ["b (2 fits)", "a (1 fits)"]
+    assert found["Git commit"] == ["b (2 fits)", "a (1 fit)"]
     assert found["Code"][0].startswith("2 fingerprints")
     assert found["Cost"] == ["1.50 core-hours of fits"]
     assert versions(records) == "numpy 2.0 and 2.1"

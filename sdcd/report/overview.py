@@ -199,7 +199,9 @@ def _counted(counts: Counter, most: int = 6) -> list[str]:
     if len(counts) == 1:
         return list(counts)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    shown = [f"{text} ({number:,} fits)" for text, number in ordered[:most]]
+    shown = [
+        f"{text} ({number:,} fit{'' if number == 1 else 's'})" for text, number in ordered[:most]
+    ]
     if len(ordered) > most:
         shown.append(f"and {len(ordered) - most} more")
     return shown

@@ -1,5 +1,6 @@
 """The report from the ledger alone: every figure and table, without a fit."""
 
+import json
 import re
 import shutil
 from collections.abc import Mapping
@@ -75,8 +76,12 @@ def older_than_the_code(table: pd.DataFrame) -> dict[str, tuple[int, int]]:
     found = {}
     for name, rows in table.groupby("method"):
         known = methods().get(name)
-        now = fit_fingerprint(known) if known else None
-        older = int((rows["fingerprint"] != now).sum())
+        # Settings of an outside command may name files that count.
+        now = {
+            text: fit_fingerprint(known, json.loads(text)) if known else None
+            for text in set(rows["settings"])
+        }
+        older = int((rows["fingerprint"] != rows["settings"].map(now)).sum())
         if older:
             found[name] = (older, len(rows))
     return found
