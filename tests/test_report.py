@@ -18,6 +18,7 @@ from sdcd.report import inputs, judgement
 from sdcd.report import page as report
 from sdcd.report.overview import failures, fit_names
 from sdcd.report.redraw import redraw
+from sdcd.tables.layout import Layout
 
 PLAN = {
     "scale": "tiny <b>",
@@ -120,6 +121,14 @@ def test_a_figure_is_embedded_and_links_to_its_pdf(results, tmp_path):
     (results / "figures/runtime.png").write_bytes(b"GIF")
     with pytest.raises(InputError, match=r"runtime\.png: not a PNG"):
         report.page(results)
+
+
+def test_of_the_best_cell_what_is_ours_is_bold():
+    entry = {"ours": "1.0", "paper": "2.0", "difference": "−1.0"}
+    laid_out = Layout("", ["d"], ["a", "b"], [(("10",), [entry, entry])], best=frozenset({(0, 1)}))
+    key, other, best = report._of_layout(laid_out).rows[0]
+    assert key == "10" and [span.text for span in best] == ["1.0", "paper 2.0", "Δ −1.0"]
+    assert [span.bold for span in (*other, *best)] == [False] * 3 + [True, False, False]
 
 
 def test_exhibits_are_in_the_paper_s_order(results):

@@ -224,6 +224,10 @@ def test_failed_untested_and_shortened_runs_are_marked():
     (bold,) = (at for at in laid_out.best if laid_out.rows[at[0]][0] == ("10",))
     assert laid_out.rows[bold[0]][1][bold[1]]["ours"] == "3.0 (1)"
     assert r"\textbf{3.0 (1)}" in layout.to_latex(laid_out)
+    # Of a cell in bold the line of ours alone.
+    runs = runs_of(("SDCD", 10, 0, "ok", 10))
+    tex = layout.to_latex(make("observational", runs)[1])
+    assert tex.count(r"\textbf{") == 1 and r"\textbf{10.0 (1)}" in tex
 
 
 def test_differences_and_intervals_by_hand():
@@ -281,6 +285,16 @@ class TestConstraints:
         assert table.loc["h_exp", "vanishing"] == pytest.approx(12, abs=0.01)
         assert table.index[table["domain_end"].notna()].tolist() == ["h_log", "h_inv"]
 
+    def test_growth_stands_under_its_headings(self):
+        table, laid_out = pst_constraints.make(caption="", d=8)
+        assert laid_out.columns[4:] == ["vanishing", "exploding", "defined for", "stable"]
+        shown = {str(key): [text[""] for text in texts[4:]] for (key,), texts in laid_out.rows}
+        assert shown["h_rho"] == ["1.00", "1.00", "all s", "yes"]
+        assert shown["h_log"][2:] == ["s < 1", "no"]
+        growth = table.set_index("name").loc["h_exp", ["vanishing", "exploding"]]
+        assert growth["exploding"] > growth["vanishing"] + 1
+        assert shown["h_exp"] == [*(f"{value:.2f}" for value in growth), "all s", "no"]
+
     def test_print(self):
         caption = TABLES["table_pst_constraints"].caption
         text = layout.to_latex(pst_constraints.make(caption=caption, d=8)[1])
@@ -312,6 +326,12 @@ class TestMethodComparison:
         cost = laid_out.rows[0][1][1]
         assert cost == {"ours": "d^2.00 [2.00, 2.00]", "paper": "O(d²)"}
         assert "over d from 100 to 400" in laid_out.caption
+        properties = {
+            name: [entry["ours"][0] + entry["paper"][0] for entry in (stable, *others)]
+            for (name,), (stable, _, *others) in laid_out.rows
+        }
+        assert properties["SDCD"] == ["✓✓", "✓✓", "✓✓"]
+        assert properties["DAGMA"] == ["✗✗", "✗✗", "✓✓"]
 
     def test_the_interval_of_a_cost_goes_up(self):
         noise = pd.concat([self.COSTS, self.COSTS.assign(seconds=1.5 * self.COSTS["seconds"])])
