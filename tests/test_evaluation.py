@@ -331,7 +331,9 @@ def test_a_fit_without_some_perturbations(files, tmp_path, capsys):
     fit = ["fit", f"{files}/data.npz", "--method", "mean-difference", "--no-picture"]
     out = ["-o", f"{tmp_path}/f.npz", "--hold-out-targets", "0.3", "--seed", "1"]
     assert main([*fit, *out]) == 0
-    assert "held out: 160 rows, with all that perturb" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "held out: 160 rows, with all that perturb" in said
+    assert "data.npz: 4 variables, 360 rows, " in said
     held_out = read_dataset(tmp_path / "f.held_out.npz")
     fitted_on = read_dataset(tmp_path / "f.fitted_on.npz")
     assert held_out.n == 160 and fitted_on.n == 360

@@ -434,6 +434,26 @@ def test_the_command_says_what_it_cannot_do_in_one_line(monkeypatch, capsys, pla
         assert capsys.readouterr().err.count("\n") == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "--hours", "nan"), "hours: found nan, expected a number from 0 on"),
+        (("run", "--hours", "-1"), "hours: found -1.0"),
+        (("adopt", "."), ".: no folder 'fits' in it"),
+        (("missing",), "no such folder"),
+        (("standing",), "no such folder"),
+    ],
+)
+def test_the_command_refuses_what_would_mean_nothing(
+    arguments, message, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    assert _command(monkeypatch, "--folder", tmp_path / "ledger", *arguments) == 2
+    said = capsys.readouterr()
+    assert message in said.err and said.err.count("\n") == 1 and not said.out
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_command_refuses_an_empty_ledger_in_one_line(monkeypatch, capsys, tmp_path):
     assert _command(monkeypatch, "--folder", tmp_path, "look") == 2
     assert capsys.readouterr().err.count("\n") == 1

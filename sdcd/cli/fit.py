@@ -170,7 +170,7 @@ def _fit_alone(options: argparse.Namespace, outputs: Outputs) -> int:
     if known:
         refuse_required_cycle(read.dataset.names, files["require"])
         settings["knowledge"] = read_knowledge(read.dataset.names, **files)
-    tell(read, source, f"{options.method} on ")
+    tell(replace(read, dataset=kept), source, f"{options.method} on ")
     with tempfile.TemporaryDirectory(prefix="sdcd-") as folder:
         data, mean, sd = _write_rows(options, read, kept, held_out, Path(folder))
         del read, kept, held_out

@@ -40,6 +40,9 @@ def main() -> int:
     stands.add_argument("--write", type=Path, metavar="PAGE", help="put it into this page as well")
     options = parser.parse_args()
     try:
+        # The other two may begin a ledger.
+        if options.command not in ("run", "adopt") and not options.folder.is_dir():
+            raise InputError(f"--folder {options.folder}: no such folder, expected a ledger's")
         plan = _plan(options.scale)
         if options.command == "run":
             only = tuple(options.methods)

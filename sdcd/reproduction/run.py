@@ -86,8 +86,10 @@ def run(
     Raises
     ------
     InputError
-        If the plan has no method of a name in ``only``.
+        If the plan has no method of a name in ``only``, or ``hours`` is not from 0 on.
     """
+    if not hours >= 0:
+        raise InputError(f"hours: found {hours}, expected a number from 0 on")
     for name in only:
         if name not in plan.methods:
             hint = closest(name, plan.methods) or f" (those: {', '.join(plan.methods)})"
@@ -117,9 +119,11 @@ def adopt(plan: Plan, folder: str | Path, results: str | Path) -> int:
     ------
     InputError
         If one was made with other settings or from other rows than the plan has, or passed a lower
-        limit, as at another scale. Nothing is added then.
+        limit, as at another scale, or the folder has no fits. Nothing is added then.
     """
     ledger.planned(plan, ledger.read(folder))
+    if not (Path(results) / "fits").is_dir():
+        raise InputError(f"{results}: no folder 'fits' in it, expected the results of a scale")
     rows = []
     for (key, name), shortened in _fits(plan).items():
         path = Path(results) / f"fits/{key.name}/{name}.npz"
