@@ -44,11 +44,7 @@ def warnings(plan: Plan, results: str, state: str | Path = ".snakemake") -> list
     if not (Path(results) / "data").exists():
         _require_scale(plan, results, state)
         return []
-    fits = {
-        f"{results}/fits/{key.name}/{method}": (key, method)
-        for experiment in plan.experiments.values()
-        for key, method in experiment.fits()
-    }
+    fits = {f"{results}/fits/{key.name}/{method}": (key, method) for key, method in plan.fits()}
     fits = {path: fit for path, fit in fits.items() if Path(f"{path}.npz").exists()}
     if not fits or any(_is_known(f"{path}.npz", state) for path in fits):
         return []

@@ -198,9 +198,17 @@ class Plan:
         kept = key.d - int((1 - key.fraction) * key.d)
         return self.n_observational + kept * self.n_per_intervention
 
+    def fits(self) -> dict[tuple[DatasetKey, str], str]:
+        """Data set and method of every fit, each once, with what is shortened in it, in words."""
+        found: dict[tuple[DatasetKey, str], str] = {}
+        for experiment in self.experiments.values():
+            for key, name in experiment.fits():
+                found.setdefault((key, name), experiment.methods[name]["shortened"])
+        return found
+
     def datasets(self) -> list[DatasetKey]:
         """The data sets of all experiments, each once, in order of their keys."""
-        return sorted({key for of in self.experiments.values() for key, _ in of.fits()})
+        return sorted({key for key, _ in self.fits()})
 
     def derived(self) -> dict[str, Experiment]:
         """The tables of :data:`DERIVED` that this scale has, each with the fits it is made from.

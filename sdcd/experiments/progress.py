@@ -84,12 +84,10 @@ class Progress:
 
 def write_plan(plan: Plan, results: str | Path) -> None:
     """Write ``progress.json``: every fit once, with the seconds it is expected to take."""
-    fits = {}
-    for experiment in plan.experiments.values():
-        for key, name in experiment.fits():
-            method = plan.methods[name]
-            fits[key.name, name] = _fit(key.name, method, key.d, plan.n_rows(key))
-    _write(results, plan.scale, list(fits.values()))
+    fits = [
+        _fit(key.name, plan.methods[name], key.d, plan.n_rows(key)) for key, name in plan.fits()
+    ]
+    _write(results, plan.scale, fits)
 
 
 def write_own_plan(studies: Mapping[str, OwnStudy], looks: Mapping[str, Look], results) -> None:

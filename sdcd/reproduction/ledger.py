@@ -120,16 +120,14 @@ def planned(plan: Plan, ledger: pd.DataFrame) -> pd.DataFrame:
     settings = {name: settings_text(method.settings) for name, method in plan.methods.items()}
     rows = ledger[ledger["settings"] == ledger["method"].map(settings)]
     made = rows.set_index(["dataset", "method"])["shortened"].fillna("").to_dict()
-    for experiment in plan.experiments.values():
-        for key, name in experiment.fits():
-            wanted = _fewer_rows(experiment.methods[name]["shortened"])
-            found = _fewer_rows(made.get((key.name, name), wanted))
-            if found != wanted:
-                raise InputError(
-                    f"{FILE}: {key.name} {name} has {found or 'all rows'}, expected "
-                    f"{wanted or 'all rows'} as at scale {plan.scale!r}; --folder names another "
-                    "ledger"
-                )
+    for (key, name), shortened in plan.fits().items():
+        wanted = _fewer_rows(shortened)
+        found = _fewer_rows(made.get((key.name, name), wanted))
+        if found != wanted:
+            raise InputError(
+                f"{FILE}: {key.name} {name} has {found or 'all rows'}, expected "
+                f"{wanted or 'all rows'} as at scale {plan.scale!r}; --folder names another ledger"
+            )
     return rows
 
 

@@ -57,7 +57,7 @@ def missing(
         for name, planned in plan.methods.items()
     }
     found = []
-    for key, name in _fits(plan):
+    for key, name in plan.fits():
         method = plan.methods[name]
         made_by, status = have.get(
             (key.name, name, ledger.settings_text(method.settings)), (None, None)
@@ -97,7 +97,7 @@ def run(
                 f"method {name!r}: not at scale {plan.scale!r}, expected one that is{hint}"
             )
     end = time.monotonic() + 3600 * hours
-    shortened = _fits(plan)
+    shortened = plan.fits()
     made = 0
     for cost, key, name in missing(plan, folder, stale=stale):
         if only and name not in only:
@@ -125,7 +125,7 @@ def adopt(plan: Plan, folder: str | Path, results: str | Path) -> int:
     if not (Path(results) / "fits").is_dir():
         raise InputError(f"{results}: no folder 'fits' in it, expected the results of a scale")
     rows = []
-    for (key, name), shortened in _fits(plan).items():
+    for (key, name), shortened in plan.fits().items():
         path = Path(results) / f"fits/{key.name}/{name}.npz"
         if not path.exists():
             continue
@@ -161,15 +161,6 @@ def _require_as_planned(
                 f"{path.with_suffix('.json')}: found {name} = {found.get(name)}, expected {value} "
                 f"as at scale {plan.scale!r}; --scale chooses another"
             )
-
-
-def _fits(plan: Plan) -> dict[tuple[DatasetKey, str], str]:
-    """Every fit of the plan, once, with what the plan shortened in it, in words."""
-    found: dict[tuple[DatasetKey, str], str] = {}
-    for experiment in plan.experiments.values():
-        for key, name in experiment.fits():
-            found.setdefault((key, name), experiment.methods[name]["shortened"])
-    return found
 
 
 def _fit(
